@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The canonical grant: what one session may do. Made from a document by [`crate::document`],
+//! fixed at the start, narrowed at most, gone at the end.
+
+use crate::binding::PathPattern;
+use crate::names::{CredentialName, Endpoint, Host, Method, Port, RuleName, Scheme, ToolName};
+use crate::standing::Phase;
+use serde::{Deserialize, Serialize};
+
+/// What one session may do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grant {
+    /// The sandbox's shape.
+    pub sandbox: SandboxGrant,
+    /// The install phase, when there is one.
+    pub install: Option<InstallGrant>,
+    /// Hosts that may be reached.
+    pub allow: Vec<AllowRule>,
+    /// Credentials that may be used.
+    pub secrets: Vec<SecretGrant>,
+    /// Git repositories.
+    pub git: Vec<GitGrant>,
+    /// Tool rules beyond the shipped table.
+    pub tools: Vec<ToolRule>,
+}
+
+/// Which boundary is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Isolation {
+    /// The strongest that works here; never `container`.
+    Strongest,
+    /// The host's kernel; by name only.
+    Container,
+    /// A user-space kernel.
+    Gvisor,
+    /// Its own guest kernel on hardware virtualisation.
+    Microvm,
+    /// A full machine.
+    Vm,
+}
+
+/// How the workspace comes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkspaceMode {
+    /// A copy; results come back by `diff` and `apply`.
+    Copy,
+    /// The directory itself (labelled reduced).
+    Bind,
+    /// Empty.
+    None,
+}
+
+/// The sandbox's shape.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SandboxGrant {
+    /// The boundary.
+    pub isolation: Isolation,
+    /// Further read-only host directories of image `host`, as the person wrote them (`~` expanded
+    /// by the CLI).
+    pub also: Vec<String>,
+    /// How the workspace comes in.
+    pub workspace: WorkspaceMode,
+    /// File rules, relative to the workspace.
+    pub files: FileRules,
+    /// Environment variables set inside, besides the base ones.
+    pub env: Vec<(String, String)>,
+    /// Limits, held from outside.
+    pub limits: Limits,
+}
+
+/// File rules: exact paths or `dir/**`, relative, enforced by mounts.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileRules {
+    /// Writable places; nothing listed means all of the workspace.
+    pub write: Option<Vec<String>>,
+    /// Hidden places.
+    pub hide: Vec<String>,
+}
+
+/// Limits of one session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Wall time in seconds.
+    pub wall_seconds: u64,
+    /// Idle time in seconds.
+    pub idle_seconds: u64,
+    /// CPU share in thousandths of one CPU.
+    pub cpu_milli: u64,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// Processes and threads.
+    pub pids: u64,
+    /// Writable space in bytes.
+    pub disk_bytes: u64,
+    /// Bytes that may leave.
+    pub egress_bytes: u64,
+    /// Records the session may cause.
+    pub records: u64,
+}
+
+/// A path given to a matcher of requests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AllowRule {
+    /// Its name: `grant.allow[0]`, or `preset.pip[1]`.
+    pub name: RuleName,
+    /// The hosts.
+    pub host: HostPattern,
+    /// The scheme; https unless the document says otherwise.
+    pub scheme: Scheme,
+    /// The port.
+    pub port: Port,
+    /// Methods; never empty.
+    pub methods: Vec<Method>,
+    /// Paths; never empty (`/**` is all).
+    pub paths: Vec<PathPattern>,
+    /// The client's own credentials may go there.
+    pub own_credentials: bool,
+    /// The phase it belongs to.
+    pub phase: Phase,
+}
+
+/// Which hosts a rule means.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostPattern {
+    /// This one.
+    Exact(Host),
+    /// `*.suffix`: exactly one label before the suffix; carries no credential; the suffix is never
+    /// a public suffix.
+    OneLabel(Host),
+}
+
+/// A credential of the session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SecretGrant {
+    /// Its name in the vault.
+    pub credential: CredentialName,
+    /// The variable that holds the placeholder inside.
+    pub env: Option<String>,
+    /// Narrower methods than the binding's.
+    pub methods: Option<Vec<Method>>,
+    /// Narrower paths than the binding's.
+    pub paths: Option<Vec<PathPattern>>,
+    /// The phase in which it may be used; `locked` unless the document binds it to the install phase.
+    pub phase: Phase,
+}
+
+/// A git repository over HTTPS.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GitGrant {
+    /// Its name: `git."https://host/owner/repo"`.
+    pub name: RuleName,
+    /// Where.
+    pub endpoint: Endpoint,
+    /// The repository's canonical path, `/acme/app`.
+    pub repository: String,
+    /// The credential to use, when there is one.
+    pub secret: Option<CredentialName>,
+    /// Whether fetch is allowed.
+    pub fetch: bool,
+    /// Patterns of references that may be pushed (`refs/heads/agent/*`); empty means none.
+    pub push_refs: Vec<String>,
+    /// Whether a matching reference may be deleted.
+    pub delete: bool,
+}
+
+/// The install phase.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InstallGrant {
+    /// Workspace files that are visible in it.
+    pub see: Vec<String>,
+    /// The commands, as argument vectors.
+    pub run: Vec<Vec<String>>,
+}
+
+/// What the tool layer says of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// No.
+    Deny,
+    /// A person first.
+    Ask,
+    /// Yes.
+    Allow,
+}
+
+/// A rule of the tool layer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolRule {
+    /// A tool, or `mcp:db/*`.
+    pub tool: ToolPattern,
+    /// What holds when it matches.
+    pub verdict: Verdict,
+    /// Conditions on arguments: name → exact value; all must hold.
+    pub when: Vec<(String, serde_json::Value)>,
+}
+
+/// Which tools a rule means.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolPattern {
+    /// This one.
+    Exact(ToolName),
+    /// Every tool whose name starts with this, up to and including the `/`.
+    Server(String),
+}

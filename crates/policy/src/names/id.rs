@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The register of identifiers: one type per thing.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use thiserror::Error;
+
+/// Why a text is not an identifier.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum IdError {
+    /// Length outside 1..=64.
+    #[error("an identifier has 1 to 64 characters")]
+    Length,
+    /// A character outside the identifier's alphabet.
+    #[error("an identifier has lower-case letters, digits, `-`, `_` and `.` and starts with a letter or digit")]
+    Character,
+    /// A name that the product itself generates.
+    #[error("names that start with `torno` or `system` are reserved")]
+    Reserved,
+}
+
+fn check(text: &str) -> Result<(), IdError> {
+    if text.is_empty() || text.len() > 64 {
+        return Err(IdError::Length);
+    }
+    let ok = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.');
+    let first_ok = text.bytes().next().is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    if first_ok && text.bytes().all(ok) && !text.contains("..") { Ok(()) } else { Err(IdError::Character) }
+}
+
+macro_rules! text_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// Reads the canonical spelling.
+            ///
+            /// # Errors
+            /// When the text is not one: see [`IdError`].
+            pub fn parse(text: &str) -> Result<Self, IdError> {
+                check(text)?;
+                Ok(Self(text.to_owned()))
+            }
+
+            /// The spelling.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = IdError;
+            fn try_from(text: String) -> Result<Self, IdError> {
+                Self::parse(&text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> Self {
+                id.0
+            }
+        }
+    };
+}
+
+text_id! {
+    /// A session: 26 characters of lower-case base32 (128 random bits), made by the desk.
+    SessionId
+}
+text_id! {
+    /// A credential's name in the vault, chosen by its owner.
+    CredentialName
+}
+text_id! {
+    /// A row that ties a credential to where it may go.
+    BindingId
+}
+text_id! {
+    /// A tenant: the owner of credentials, sessions and keys.
+    TenantName
+}
+
+/// A tool of the tool layer: `bash`, `write`, `mcp:mail/send`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ToolName(String);
+
+impl ToolName {
+    /// 1 to 128 characters of `a-z A-Z 0-9 - _ . : /`.
+    ///
+    /// # Errors
+    /// [`IdError::Length`] or [`IdError::Character`].
+    pub fn parse(text: &str) -> Result<Self, IdError> {
+        if text.is_empty() || text.len() > 128 {
+            return Err(IdError::Length);
+        }
+        let ok = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':' | b'/');
+        if text.bytes().all(ok) { Ok(Self(text.to_owned())) } else { Err(IdError::Character) }
+    }
+
+    /// The spelling.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ToolName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for ToolName {
+    type Error = IdError;
+    fn try_from(text: String) -> Result<Self, IdError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<ToolName> for String {
+    fn from(name: ToolName) -> Self {
+        name.0
+    }
+}
+
+/// Names the rule that decided, for people and models: `grant.allow[2]`, `org.no-metadata`,
+/// `default`. It is made by the product from positions and identifiers, never from a request.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RuleName(String);
+
+impl RuleName {
+    /// A rule's name from product text.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RuleName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The fencing number of a session: a start or resume raises it, so that what belonged to an
+/// earlier life is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Generation(pub u64);
+
+/// The place of a record in the log, from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RecordSeq(pub u64);
+
+impl fmt::Display for RecordSeq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A session's standing, as a state machine.
+//!
+//! ```text
+//!            register (desk)                 end (desk)
+//!   (none) ───────────────▶ Running ─────────────────────▶ Ended
+//!                              │  kill (desk, supervisor)     ▲
+//!                              └────────▶ Killed ─────────────┘ never: Killed is final
+//! ```
+//! Raising the generation fences what belonged to an earlier life. Killed and Ended are final.
+
+use crate::names::{Generation, SessionId};
+use serde::{Deserialize, Serialize};
+
+/// The part of a session's life in which an act happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Dependencies are fetched; nothing of the agent has run.
+    Install,
+    /// The agent runs. One-way.
+    Locked,
+}
+
+/// Whether a session may act at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It may.
+    Running,
+    /// It ended by itself.
+    Ended,
+    /// It was killed.
+    Killed,
+}
+
+/// The row of one session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Standing {
+    /// Which session.
+    pub session: SessionId,
+    /// Its generation.
+    pub generation: Generation,
+    /// Its state.
+    pub state: State,
+    /// Its phase.
+    pub phase: Phase,
+}
