@@ -4,11 +4,12 @@
 //! Every name here is parsed once from hostile text and then compared byte by byte. Serde goes
 //! through the same `parse`, so a name that came over a socket has passed the same door.
 
-
+mod authority;
 mod host;
 mod id;
 mod path;
 
+pub use authority::{Authority, AuthorityError};
 pub use host::{Host, HostError};
 pub use id::{
     BindingId, CredentialName, Generation, IdError, RecordSeq, RuleName, SessionId, TenantName,

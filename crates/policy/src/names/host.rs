@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The canonical host: a lower-case A-label name without trailing dot, or an IP address.
 
+use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -47,8 +48,22 @@ impl Host {
     /// # Errors
     /// See [`HostError`].
     pub fn parse(text: &str) -> Result<Self, HostError> {
-        let _ = text;
-        unimplemented!()
+        if text.starts_with('[') {
+            return parse_bracketed(text);
+        }
+        check_characters(text)?;
+        let lower = text.to_ascii_lowercase();
+        let name = lower.strip_suffix('.').unwrap_or(&lower);
+        if name.is_empty() || name.len() > NAME_BYTES_MAX {
+            return Err(HostError::Length);
+        }
+        if ends_in_number(name) {
+            // A trailing dot belongs to names only, so the whole text must be the quad.
+            return parse_quad(text);
+        }
+        name.split('.').try_for_each(check_label)?;
+        check_punycode(name)?;
+        Ok(Self::Name(name.to_owned()))
     }
 
     /// The name, when this is one.
@@ -59,6 +74,92 @@ impl Host {
             Self::V4(_) | Self::V6(_) => None,
         }
     }
+}
+
+/// LIMIT: 253 bytes is the longest name that DNS can carry (RFC 1035 §2.3.4, as text).
+const NAME_BYTES_MAX: usize = 253;
+/// LIMIT: 63 bytes is the longest DNS label (RFC 1035 §2.3.4).
+const LABEL_BYTES_MAX: usize = 63;
+
+fn parse_bracketed(text: &str) -> Result<Host, HostError> {
+    let inside = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    // The standard parser knows neither zones nor prefixes, so `%lo` and `/64` fail here.
+    inside
+        .and_then(|inside| inside.parse().ok())
+        .map(Host::V6)
+        .ok_or(HostError::Address)
+}
+
+fn parse_quad(text: &str) -> Result<Host, HostError> {
+    // The standard parser takes four decimal parts without leading zeros and nothing else.
+    text.parse().map(Host::V4).map_err(|_| HostError::Address)
+}
+
+fn check_characters(text: &str) -> Result<(), HostError> {
+    // LIMIT: one more byte than a name, for the trailing dot; checked before anything is copied.
+    if text.is_empty() || text.len() > NAME_BYTES_MAX + 1 {
+        return Err(HostError::Length);
+    }
+    let known = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
+    if text.bytes().all(known) {
+        Ok(())
+    } else {
+        Err(HostError::Character)
+    }
+}
+
+/// Resolvers read `0x7f.1`, `2130706433` and `010.0.0.1` as addresses; the last label tells
+/// (WHATWG URL, "ends in a number").
+fn ends_in_number(name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or(name);
+    let decimal = !last.is_empty() && last.bytes().all(|b| b.is_ascii_digit());
+    let hexadecimal = last
+        .strip_prefix("0x")
+        .is_some_and(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
+    decimal || hexadecimal
+}
+
+fn check_label(label: &str) -> Result<(), HostError> {
+    let edged = |edge: char| label.starts_with(edge) || label.ends_with(edge);
+    if label.is_empty() || label.len() > LABEL_BYTES_MAX || edged('-') {
+        return Err(HostError::Label);
+    }
+    if edged('_') {
+        Err(HostError::Character)
+    } else {
+        Ok(())
+    }
+}
+
+/// An `xn--` label must decode, to something that is not plain ASCII, and encode to itself again.
+fn check_punycode(name: &str) -> Result<(), HostError> {
+    if !name.split('.').any(is_punycode) {
+        return Ok(());
+    }
+    let uts46 = Uts46::new();
+    let (decoded, valid) = uts46.to_unicode(name.as_bytes(), AsciiDenyList::URL, Hyphens::Allow);
+    let plain = name
+        .split('.')
+        .zip(decoded.split('.'))
+        .any(|(a, u)| is_punycode(a) && u.is_ascii());
+    let again = uts46.to_ascii(
+        decoded.as_bytes(),
+        AsciiDenyList::URL,
+        Hyphens::Allow,
+        DnsLength::Verify,
+    );
+    let round_trip = again.is_ok_and(|again| again == name);
+    if valid.is_ok() && !plain && round_trip {
+        Ok(())
+    } else {
+        Err(HostError::Punycode)
+    }
+}
+
+fn is_punycode(label: &str) -> bool {
+    label.starts_with("xn--")
 }
 
 impl fmt::Display for Host {
@@ -75,7 +176,11 @@ impl TryFrom<String> for Host {
     type Error = HostError;
     fn try_from(text: String) -> Result<Self, HostError> {
         let host = Self::parse(&text)?;
-        if host.to_string() == text { Ok(host) } else { Err(HostError::Character) }
+        if host.to_string() == text {
+            Ok(host)
+        } else {
+            Err(HostError::Character)
+        }
     }
 }
 
@@ -84,3 +189,6 @@ impl From<Host> for String {
         host.to_string()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,9 @@ pub enum IdError {
     #[error("an identifier has 1 to 64 characters")]
     Length,
     /// A character outside the identifier's alphabet.
-    #[error("an identifier has lower-case letters, digits, `-`, `_` and `.` and starts with a letter or digit")]
+    #[error(
+        "an identifier has lower-case letters, digits, `-`, `_` and `.` and starts with a letter or digit"
+    )]
     Character,
     /// A name that the product itself generates.
     #[error("names that start with `torno` or `system` are reserved")]
@@ -24,9 +26,17 @@ fn check(text: &str) -> Result<(), IdError> {
     if text.is_empty() || text.len() > 64 {
         return Err(IdError::Length);
     }
-    let ok = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.');
-    let first_ok = text.bytes().next().is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-    if first_ok && text.bytes().all(ok) && !text.contains("..") { Ok(()) } else { Err(IdError::Character) }
+    let ok =
+        |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.');
+    let first_ok = text
+        .bytes()
+        .next()
+        .is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    if first_ok && text.bytes().all(ok) && !text.contains("..") {
+        Ok(())
+    } else {
+        Err(IdError::Character)
+    }
 }
 
 macro_rules! text_id {
@@ -106,7 +116,11 @@ impl ToolName {
             return Err(IdError::Length);
         }
         let ok = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':' | b'/');
-        if text.bytes().all(ok) { Ok(Self(text.to_owned())) } else { Err(IdError::Character) }
+        if text.bytes().all(ok) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(IdError::Character)
+        }
     }
 
     /// The spelling.
