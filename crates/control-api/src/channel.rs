@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One packet, one message, perhaps descriptors: a `SOCK_SEQPACKET` unix socket (unix(7)).
+//! Used between roles, and by the CLI towards desk and notary. Never towards a sandbox.
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// LIMIT: one packet; the default socket buffer (208 KiB) takes it whole.
+pub const PACKET_BYTES_MAX: usize = 128 * 1024;
+/// LIMIT: descriptors in one packet; a gate's start needs the most.
+pub const DESCRIPTORS_MAX: usize = 16;
+
+/// A connected packet socket.
+#[derive(Debug)]
+pub struct Channel {
+    socket: AsyncFd<OwnedFd>,
+}
+
+/// A packet as it came.
+#[derive(Debug)]
+pub struct Packet {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// Its descriptors, close-on-exec.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+/// Two connected ends, close-on-exec, for handing to two roles.
+///
+/// # Errors
+/// When the kernel refuses a socket pair.
+pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?)
+}
+
+/// A listening packet socket at `path`, mode 0600, close-on-exec.
+///
+/// # Errors
+/// When the path can't be bound.
+pub fn listen(path: &Path) -> io::Result<OwnedFd> {
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::fs::chmod(path, rustix::fs::Mode::from_raw_mode(0o600))?;
+    rustix::net::listen(&socket, 64)?;
+    Ok(socket)
+}
+
+/// Accepts connections on a listening packet socket.
+#[derive(Debug)]
+pub struct Listener {
+    socket: AsyncFd<OwnedFd>,
+}
+
+impl Listener {
+    /// Takes a listening socket.
+    ///
+    /// # Errors
+    /// When it can't be watched.
+    pub fn new(socket: OwnedFd) -> io::Result<Self> {
+        set_nonblocking(&socket)?;
+        Ok(Self {
+            socket: AsyncFd::register_with_interest(socket, Interest::READABLE)?,
+        })
+    }
+
+    /// The next connection and its peer's uid, from the kernel (`SO_PEERCRED`).
+    ///
+    /// # Errors
+    /// When accepting fails.
+    pub async fn accept(&self) -> io::Result<(Channel, u32)> {
+        let accept = |fd: &OwnedFd| Ok(rustix::net::accept_with(fd, SocketFlags::CLOEXEC)?);
+        let connected: OwnedFd = self.socket.async_io(Interest::READABLE, accept).await?;
+        let peer = rustix::net::sockopt::socket_peercred(&connected)?;
+        Ok((Channel::new(connected)?, peer.uid.as_raw()))
+    }
+}
+
+impl Channel {
+    /// Takes a connected packet socket.
+    ///
+    /// # Errors
+    /// When it can't be watched.
+    pub fn new(socket: OwnedFd) -> io::Result<Self> {
+        set_nonblocking(&socket)?;
+        Ok(Self {
+            socket: AsyncFd::register(socket)?,
+        })
+    }
+
+    /// Connects to a listening packet socket.
+    ///
+    /// # Errors
+    /// When nobody listens there.
+    pub fn connect(path: &Path) -> io::Result<Self> {
+        let socket = rustix::net::socket_with(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+        Self::new(socket)
+    }
+
+    /// Sends one packet.
+    ///
+    /// # Errors
+    /// When it is too large, or the peer is gone.
+    pub async fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        if bytes.len() > PACKET_BYTES_MAX || descriptors.len() > DESCRIPTORS_MAX {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "packet over its limit",
+            ));
+        }
+        let send = |fd: &OwnedFd| send_packet(fd.as_fd(), bytes, descriptors);
+        self.socket.async_io(Interest::WRITABLE, send).await
+    }
+
+    /// Receives one packet; `None` when the peer closed.
+    ///
+    /// # Errors
+    /// When the packet was larger than the limit (it is refused whole), or the peer is gone.
+    pub async fn receive(&self) -> io::Result<Option<Packet>> {
+        self.socket
+            .async_io(Interest::READABLE, |fd| receive_packet(fd.as_fd()))
+            .await
+    }
+}
+
+fn set_nonblocking(fd: &OwnedFd) -> io::Result<()> {
+    Ok(fcntl_setfl(fd, fcntl_getfl(fd)? | OFlags::NONBLOCK)?)
+}
+
+/// Sends one packet on a socket that may block.
+///
+/// # Errors
+/// When the peer is gone.
+pub fn send_packet(
+    socket: BorrowedFd<'_>,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() {
+        ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
+    }
+    rustix::net::sendmsg(
+        socket,
+        &[IoSlice::new(bytes)],
+        &mut ancillary,
+        SendFlags::NOSIGNAL,
+    )?;
+    Ok(())
+}
+
+/// Receives one packet on a socket that may block; `None` when the peer closed.
+///
+/// # Errors
+/// When the packet was larger than the limit, or the peer is gone.
+pub fn receive_packet(socket: BorrowedFd<'_>) -> io::Result<Option<Packet>> {
+    let mut bytes = vec![0_u8; PACKET_BYTES_MAX + 1];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    let got = rustix::net::recvmsg(
+        socket,
+        &mut [IoSliceMut::new(&mut bytes)],
+        &mut ancillary,
+        flags,
+    )?;
+    let mut descriptors = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = message {
+            descriptors.extend(received);
+        }
+    }
+    if got.bytes > PACKET_BYTES_MAX {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "packet over its limit",
+        ));
+    }
+    if got.bytes == 0 && descriptors.is_empty() {
+        return Ok(None);
+    }
+    bytes.truncate(got.bytes);
+    Ok(Some(Packet { bytes, descriptors }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn packets_keep_their_borders_and_descriptors() {
+        let (a, b) = pair().unwrap();
+        let (a, b) = (Channel::new(a).unwrap(), Channel::new(b).unwrap());
+        let file = std::fs::File::open("/dev/null").unwrap();
+        a.send(b"one", &[file.as_fd()]).await.unwrap();
+        a.send(b"two", &[]).await.unwrap();
+        let first = b.receive().await.unwrap().unwrap();
+        assert_eq!(
+            (first.bytes.as_slice(), first.descriptors.len()),
+            (&b"one"[..], 1)
+        );
+        let second = b.receive().await.unwrap().unwrap();
+        assert_eq!(
+            (second.bytes.as_slice(), second.descriptors.len()),
+            (&b"two"[..], 0)
+        );
+        drop(a);
+        assert!(b.receive().await.unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_packet_over_the_limit_is_not_sent() {
+        let (a, _b) = pair().unwrap();
+        let a = Channel::new(a).unwrap();
+        assert!(a.send(&vec![0; PACKET_BYTES_MAX + 1], &[]).await.is_err());
+        a.send(&vec![0; PACKET_BYTES_MAX], &[]).await.unwrap();
+    }
+}

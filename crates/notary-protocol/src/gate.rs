@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Gate ↔ notary. The gate asks *may this happen?* in batches; the notary decides, records and,
+//! for a verified peer, unlocks. Tickets pair answers with questions on one socket.
+
+use crate::receipt::Receipt;
+use serde::{Deserialize, Serialize};
+use torno_policy::binding::{Mode, Slot};
+use torno_policy::decision::Refusal;
+use torno_policy::facts::{Location, RequestFacts};
+use torno_policy::names::{BindingId, CredentialName, Endpoint, RecordSeq};
+
+/// Pairs a reply with what was asked, within one socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Ticket(pub u64);
+
+/// What a gate may send.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum GateMessage {
+    /// May these requests leave?
+    Ask(Vec<Question>),
+    /// The peer named by the receipt is verified: hand over its credential. Answered once.
+    Unlock {
+        /// Pairs the answer.
+        ticket: Ticket,
+        /// From the answer to the question.
+        receipt: Receipt,
+    },
+    /// How requests ended. Not answered.
+    Report(Vec<Outcome>),
+    /// Requests that were refused before they could be asked about (malformed, names disagree …),
+    /// already coalesced by the gate. Not answered.
+    Refused(Vec<WireRefusal>),
+}
+
+/// One question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Question {
+    /// Pairs the answer.
+    pub ticket: Ticket,
+    /// What wants to leave.
+    pub facts: RequestFacts,
+    /// The gate holds a connection to this endpoint whose peer it has verified: the credential may
+    /// come with the answer.
+    pub pooled: bool,
+}
+
+/// One answer, from one policy generation, with all that later phases need.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// It may leave as described.
+    Allowed(Box<Allowed>),
+    /// It may not (an Ask that nobody can answer included).
+    Refused(Refusal),
+}
+
+/// A yes, with what it covers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Allowed {
+    /// The record that was written before this answer.
+    pub record: RecordSeq,
+    /// The right to one connection and one unlock, for 2 s.
+    pub receipt: Receipt,
+    /// The endpoint it is for; equal to the facts'.
+    pub endpoint: Endpoint,
+    /// The credential to put in, when there is one.
+    pub injection: Option<Injection>,
+    /// Header fields (lower case) that must be dropped: the client's own value of the slot.
+    pub strip: Vec<String>,
+    /// Whether the client's own credential-like fields may pass.
+    pub own_credentials: bool,
+}
+
+/// How the credential goes in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Injection {
+    /// The binding that matched.
+    pub binding: BindingId,
+    /// The credential, by name.
+    pub credential: CredentialName,
+    /// The place.
+    pub slot: Slot,
+    /// When.
+    pub mode: Mode,
+    /// The session's placeholder for it: scrubbed answers show this.
+    pub placeholder: String,
+}
+
+/// What the notary sends to a gate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum NotaryMessage {
+    /// Answers, in any order. When an answer comes with its credential, `credential` is its index
+    /// among the frame's attachments.
+    Answers(Vec<Answered>),
+    /// The credential of an `Unlock` is attachment 0 of this frame.
+    Unlocked {
+        /// From the request.
+        ticket: Ticket,
+    },
+    /// The unlock is refused.
+    UnlockRefused {
+        /// From the request.
+        ticket: Ticket,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// Standing, grant or policy changed: cut every live stream that the named credential or the
+    /// whole session no longer covers.
+    Revoke {
+        /// The credential that was revoked; nothing means everything of the session.
+        credential: Option<CredentialName>,
+    },
+}
+
+/// One answer with its ticket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answered {
+    /// From the question.
+    pub ticket: Ticket,
+    /// The answer.
+    pub answer: Answer,
+    /// Index of the credential among the frame's attachments.
+    pub credential: Option<usize>,
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Outcome {
+    /// The decision's record.
+    pub record: RecordSeq,
+    /// How.
+    pub end: End,
+    /// Bytes of request body sent upstream.
+    pub sent_bytes: u64,
+    /// Bytes of response body sent to the client.
+    pub received_bytes: u64,
+    /// Places where a released secret was found in the answer and replaced.
+    pub reflected: u32,
+    /// Placeholders that were carried inert in the request body.
+    pub carried: u32,
+    /// The address that was dialled, when there was one.
+    pub address: Option<String>,
+    /// Set when a company proxy resolved the name.
+    pub resolved_by_proxy: bool,
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// The far end answered with this status and the exchange was completed.
+    Completed {
+        /// The HTTP status.
+        status: u16,
+    },
+    /// It failed on our side or the far end's.
+    Refused(Refusal),
+    /// The client or the far end went away in the middle.
+    Aborted {
+        /// The status, when one had been seen.
+        status: Option<u16>,
+    },
+}
+
+/// A refusal made by the gate itself, before there were facts to ask about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WireRefusal {
+    /// Why.
+    pub refusal: Refusal,
+    /// Where in the request, when that is known.
+    pub location: Option<Location>,
+    /// What was asked for, as far as it could be read: escaped, at most 256 characters.
+    pub target: String,
+    /// How many equal ones this stands for.
+    pub count: u32,
+}

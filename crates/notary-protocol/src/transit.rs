@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Frames with attachments: a JSON message, then raw credentials. The one form in which a
+//! credential leaves the notary.
+//!
+//! ```text
+//! u32 LE: JSON bytes │ u32 LE: number of attachments │ JSON │ (u32 LE: bytes │ bytes)*
+//! ```
+
+use crate::MESSAGE_BYTES_MAX;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use zeroize::Zeroizing;
+
+/// A credential on its way from the notary to the gate that will put it in, once.
+/// Deliberately without Debug, Display, Clone and Serialize.
+#[expect(missing_debug_implementations, reason = "a secret has no Debug")]
+pub struct CredentialInTransit(Zeroizing<Vec<u8>>);
+
+impl CredentialInTransit {
+    /// Wraps bytes that the vault exposed.
+    #[must_use]
+    pub fn new(bytes: Zeroizing<Vec<u8>>) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes. One caller in the gate (`inject`), one in the notary (this module).
+    #[must_use]
+    pub fn expose(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Why a frame can't be written or read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// Over [`MESSAGE_BYTES_MAX`].
+    #[error("the message is larger than a role's socket takes")]
+    TooLarge,
+    /// Lengths that don't add up, or bytes left over.
+    #[error("the frame's lengths do not add up")]
+    Form,
+    /// JSON of another shape.
+    #[error("the message is not one of the closed set")]
+    Message,
+}
+
+/// Writes a frame. The result is zeroized when dropped.
+///
+/// # Errors
+/// [`FrameError::TooLarge`] or [`FrameError::Message`].
+pub fn encode<M: Serialize>(
+    message: &M,
+    attachments: &[CredentialInTransit],
+) -> Result<Zeroizing<Vec<u8>>, FrameError> {
+    let json = serde_json::to_vec(message).map_err(|_| FrameError::Message)?;
+    let attached: usize = attachments.iter().map(|a| 4 + a.0.len()).sum();
+    let total = 8 + json.len() + attached;
+    if total > MESSAGE_BYTES_MAX {
+        return Err(FrameError::TooLarge);
+    }
+    // INVARIANT: capacity is exact, so no reallocation leaves a copy of a credential behind.
+    let mut frame = Zeroizing::new(Vec::with_capacity(total));
+    let length = |n: usize| u32::try_from(n).map_err(|_| FrameError::TooLarge);
+    frame.extend_from_slice(&length(json.len())?.to_le_bytes());
+    frame.extend_from_slice(&length(attachments.len())?.to_le_bytes());
+    frame.extend_from_slice(&json);
+    for attachment in attachments {
+        frame.extend_from_slice(&length(attachment.0.len())?.to_le_bytes());
+        frame.extend_from_slice(&attachment.0);
+    }
+    Ok(frame)
+}
+
+/// Reads a frame whole.
+///
+/// # Errors
+/// See [`FrameError`].
+pub fn decode<M: DeserializeOwned>(
+    frame: &[u8],
+) -> Result<(M, Vec<CredentialInTransit>), FrameError> {
+    if frame.len() > MESSAGE_BYTES_MAX {
+        return Err(FrameError::TooLarge);
+    }
+    let (json_len, rest) = take_length(frame)?;
+    let (count, rest) = take_length(rest)?;
+    let (json, mut rest) = rest.split_at_checked(json_len).ok_or(FrameError::Form)?;
+    let message = serde_json::from_slice(json).map_err(|_| FrameError::Message)?;
+    let mut attachments = Vec::new();
+    for _ in 0..count {
+        let (length, after) = take_length(rest)?;
+        let (bytes, after) = after.split_at_checked(length).ok_or(FrameError::Form)?;
+        attachments.push(CredentialInTransit::new(Zeroizing::new(bytes.to_vec())));
+        rest = after;
+    }
+    if rest.is_empty() {
+        Ok((message, attachments))
+    } else {
+        Err(FrameError::Form)
+    }
+}
+
+fn take_length(bytes: &[u8]) -> Result<(usize, &[u8]), FrameError> {
+    let (length, rest) = bytes.split_first_chunk::<4>().ok_or(FrameError::Form)?;
+    let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_| FrameError::Form)?;
+    Ok((length, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_round_trips_and_every_cut_of_it_is_refused() {
+        let secret = || CredentialInTransit::new(Zeroizing::new(b"canary".to_vec()));
+        let frame = encode(&("hello", 3), &[secret(), secret()]).unwrap();
+        let (message, attached) = decode::<(String, u32)>(&frame).unwrap();
+        assert_eq!(message, ("hello".to_owned(), 3));
+        assert_eq!(attached.len(), 2);
+        assert_eq!(attached[1].expose(), b"canary");
+        for end in 0..frame.len() {
+            assert!(
+                decode::<(String, u32)>(&frame[..end]).is_err(),
+                "cut at {end}"
+            );
+        }
+    }
+}
