@@ -2,7 +2,6 @@
 //! One packet, one message, perhaps descriptors: a `SOCK_SEQPACKET` unix socket (unix(7)).
 //! Used between roles, and by the CLI towards desk and notary. Never towards a sandbox.
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
@@ -12,17 +11,18 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use tokio::net::{UnixListener, UnixStream};
 
 /// LIMIT: one packet; the default socket buffer (208 KiB) takes it whole.
 pub const PACKET_BYTES_MAX: usize = 128 * 1024;
 /// LIMIT: descriptors in one packet; a gate's start needs the most.
 pub const DESCRIPTORS_MAX: usize = 16;
 
-/// A connected packet socket.
+/// A connected packet socket. Tokio's stream type only keeps and watches the descriptor here; it
+/// does not mind the socket's type.
 #[derive(Debug)]
 pub struct Channel {
-    socket: AsyncFd<OwnedFd>,
+    socket: UnixStream,
 }
 
 /// A packet as it came.
@@ -67,7 +67,7 @@ pub fn listen(path: &Path) -> io::Result<OwnedFd> {
 /// Accepts connections on a listening packet socket.
 #[derive(Debug)]
 pub struct Listener {
-    socket: AsyncFd<OwnedFd>,
+    socket: UnixListener,
 }
 
 impl Listener {
@@ -76,9 +76,10 @@ impl Listener {
     /// # Errors
     /// When it can't be watched.
     pub fn new(socket: OwnedFd) -> io::Result<Self> {
-        set_nonblocking(&socket)?;
+        let socket = std::os::unix::net::UnixListener::from(socket);
+        socket.set_nonblocking(true)?;
         Ok(Self {
-            socket: AsyncFd::register_with_interest(socket, Interest::READABLE)?,
+            socket: UnixListener::from_std(socket)?,
         })
     }
 
@@ -87,10 +88,9 @@ impl Listener {
     /// # Errors
     /// When accepting fails.
     pub async fn accept(&self) -> io::Result<(Channel, u32)> {
-        let accept = |fd: &OwnedFd| Ok(rustix::net::accept_with(fd, SocketFlags::CLOEXEC)?);
-        let connected: OwnedFd = self.socket.async_io(Interest::READABLE, accept).await?;
-        let peer = rustix::net::sockopt::socket_peercred(&connected)?;
-        Ok((Channel::new(connected)?, peer.uid.as_raw()))
+        let (socket, _) = self.socket.accept().await?;
+        let uid = socket.peer_cred()?.uid();
+        Ok((Channel { socket }, uid))
     }
 }
 
@@ -100,9 +100,10 @@ impl Channel {
     /// # Errors
     /// When it can't be watched.
     pub fn new(socket: OwnedFd) -> io::Result<Self> {
-        set_nonblocking(&socket)?;
+        let socket = std::os::unix::net::UnixStream::from(socket);
+        socket.set_nonblocking(true)?;
         Ok(Self {
-            socket: AsyncFd::register(socket)?,
+            socket: UnixStream::from_std(socket)?,
         })
     }
 
@@ -132,7 +133,7 @@ impl Channel {
                 "packet over its limit",
             ));
         }
-        let send = |fd: &OwnedFd| send_packet(fd.as_fd(), bytes, descriptors);
+        let send = || send_packet(self.socket.as_fd(), bytes, descriptors);
         self.socket.async_io(Interest::WRITABLE, send).await
     }
 
@@ -142,13 +143,9 @@ impl Channel {
     /// When the packet was larger than the limit (it is refused whole), or the peer is gone.
     pub async fn receive(&self) -> io::Result<Option<Packet>> {
         self.socket
-            .async_io(Interest::READABLE, |fd| receive_packet(fd.as_fd()))
+            .async_io(Interest::READABLE, || receive_packet(self.socket.as_fd()))
             .await
     }
-}
-
-fn set_nonblocking(fd: &OwnedFd) -> io::Result<()> {
-    Ok(fcntl_setfl(fd, fcntl_getfl(fd)? | OFlags::NONBLOCK)?)
 }
 
 /// Sends one packet on a socket that may block.
