@@ -1,14 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The decision: a meet over layers on `Deny < Ask < Allow`. The one maker of [`Permit`].
+//!
+//! A request is judged in this order; the first deny is the answer, else the first ask.
+//!
+//! | layer | says no when |
+//! |---|---|
+//! | standing | the session is unknown, killed, ended, or the asker is of an earlier generation |
+//! | organisation | its policy forbids, or does not permit, what would happen (credential included) |
+//! | session | no `[[allow]]` rule, git grant or binding of a granted secret covers it (`cover.rs`) |
+//! | vault | a placeholder or binding does not fit (`credential.rs` has that table) |
+//! | session | the client brings a credential of its own where it may not (`own.rs`) |
+//!
+//! A tool call is judged by standing, organisation and the tool layer. [`explain`] shows each
+//! layer's answer; [`decide`] is the meet of exactly those.
 
 use crate::binding::Binding;
-use crate::decision::{Decision, Permit};
-use crate::facts::Act;
-use crate::grant::Grant;
-use crate::names::{CredentialName, Generation};
-use crate::organisation::Organisation;
+use crate::decision::{Asked, Decision, Layer, Permit, PermittedInjection, Reason, Refusal};
+use crate::facts::{Act, RequestFacts, ToolFacts};
+use crate::grant::{Grant, Verdict};
+use crate::names::{CredentialName, Endpoint, Generation, RuleName};
+use crate::organisation::{self, Judgement, Organisation, Subject};
 use crate::placeholder::PlaceholderDigest;
-use crate::standing::Standing;
+use crate::standing::{Standing, State};
+use crate::tool;
+
+mod cover;
+mod credential;
+mod digest;
+mod git;
+mod hint;
+mod own;
+
+pub use digest::act_digest;
 
 /// Everything that has a say, as rows of one policy generation.
 #[derive(Debug, Clone, Copy)]
@@ -38,9 +61,255 @@ pub struct IssuedPlaceholder {
     pub credential: CredentialName,
 }
 
+/// What each layer said, in the order in which they are met.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// The answers. A layer that could not be reached (no session, no cover) is not in it.
+    pub layers: Vec<Opinion>,
+    /// The credential that would be put in.
+    pub injection: Option<PermittedInjection>,
+}
+
+/// The answer of one layer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opinion {
+    /// The layer.
+    pub layer: Layer,
+    /// The rule that gave it.
+    pub rule: RuleName,
+    /// The answer.
+    pub answer: Answer,
+}
+
+/// Yes, a question, or no with its reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// Yes.
+    Allow,
+    /// A person first.
+    Ask,
+    /// No.
+    Deny {
+        /// The stable reason.
+        reason: Reason,
+        /// What to do next.
+        hint: String,
+    },
+}
+
+impl Opinion {
+    /// The answer on the lattice.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        match self.answer {
+            Answer::Allow => Verdict::Allow,
+            Answer::Ask => Verdict::Ask,
+            Answer::Deny { .. } => Verdict::Deny,
+        }
+    }
+
+    fn allow(layer: Layer, rule: RuleName) -> Self {
+        Self {
+            layer,
+            rule,
+            answer: Answer::Allow,
+        }
+    }
+
+    fn deny(layer: Layer, rule: RuleName, reason: Reason, hint: String) -> Self {
+        Self {
+            layer,
+            rule,
+            answer: Answer::Deny { reason, hint },
+        }
+    }
+}
+
 /// Judges one act.
 #[must_use]
 pub fn decide(layers: &Layers<'_>, act: &Act) -> Decision {
-    let _ = (layers, act);
-    unimplemented!()
+    let explanation = explain(layers, act);
+    let mut asked = None;
+    let mut allowed = None;
+    for opinion in explanation.layers {
+        let Opinion {
+            layer,
+            rule,
+            answer,
+        } = opinion;
+        match answer {
+            Answer::Deny { reason, hint } => {
+                return Decision::Deny(Refusal {
+                    reason,
+                    layer,
+                    rule,
+                    hint,
+                });
+            }
+            Answer::Ask => asked = asked.or(Some((layer, rule))),
+            // The rule that a permit names is the one of the session or tool layer.
+            Answer::Allow if matches!(layer, Layer::Session | Layer::Tool) => {
+                allowed = allowed.or(Some((layer, rule)));
+            }
+            Answer::Allow => {}
+        }
+    }
+    match (asked, allowed, layers.standing) {
+        (Some((layer, rule)), _, _) => Decision::Ask(Asked {
+            layer,
+            rule,
+            digest: act_digest(act),
+        }),
+        (None, Some((layer, rule)), Some(standing)) => Decision::Allow(Permit {
+            session: standing.session.clone(),
+            generation: standing.generation,
+            endpoint: endpoint(act).cloned(),
+            injection: explanation.injection,
+            rule,
+            layer,
+        }),
+        // INVARIANT: no layer said yes, so the answer is no.
+        (None, _, _) => Decision::Deny(Refusal {
+            reason: Reason::Undecidable,
+            layer: Layer::Session,
+            rule: RuleName::new("default"),
+            hint: hint::undecidable(),
+        }),
+    }
+}
+
+/// What each layer says of an act: the same answers that [`decide`] meets.
+#[must_use]
+pub fn explain(layers: &Layers<'_>, act: &Act) -> Explanation {
+    let standing = match standing(layers) {
+        Ok(standing) => standing,
+        Err(refused) => {
+            return Explanation {
+                layers: vec![refused],
+                injection: None,
+            };
+        }
+    };
+    match act {
+        Act::Request(facts) => explain_request(layers, standing, facts),
+        Act::Tool(facts) => explain_tool(layers, standing, facts),
+    }
+}
+
+fn explain_request(layers: &Layers<'_>, standing: &Standing, facts: &RequestFacts) -> Explanation {
+    let cover = cover::cover(layers, standing.phase, facts);
+    let credential = match &cover {
+        Ok(cover) => Some(credential::choose(layers, standing.phase, facts, cover)),
+        Err(_) => None,
+    };
+    let injection = match &credential {
+        Some(Ok(injection)) => injection.clone(),
+        Some(Err(_)) | None => None,
+    };
+    let credential_name = injection.as_ref().map(|injection| &injection.credential);
+    let subject = Subject {
+        session: &standing.session,
+        phase: standing.phase,
+        credential: credential_name,
+    };
+    let question = organisation::request(subject, facts);
+    let organisation = organisation_opinion(layers.organisation.judge(question.as_ref()));
+
+    let mut opinions = vec![running(), organisation];
+    match cover {
+        Err(refused) => opinions.push(refused),
+        Ok(cover) => {
+            let own = own::check(layers, facts, &cover, injection.as_ref());
+            opinions.push(Opinion::allow(Layer::Session, cover.rule()));
+            opinions.push(match credential {
+                Some(Err(refused)) => refused,
+                Some(Ok(_)) | None => Opinion::allow(Layer::Vault, credential::rule(&injection)),
+            });
+            opinions.extend(own.err());
+        }
+    }
+    Explanation {
+        layers: opinions,
+        injection,
+    }
+}
+
+fn explain_tool(layers: &Layers<'_>, standing: &Standing, facts: &ToolFacts) -> Explanation {
+    let subject = Subject {
+        session: &standing.session,
+        phase: standing.phase,
+        credential: None,
+    };
+    let question = organisation::tool(subject, facts);
+    let organisation = organisation_opinion(layers.organisation.judge(question.as_ref()));
+    let (verdict, rule) = tool::judge(&layers.grant.tools, facts);
+    let answer = match verdict {
+        Verdict::Allow => Answer::Allow,
+        Verdict::Ask => Answer::Ask,
+        Verdict::Deny => Answer::Deny {
+            reason: Reason::ToolNotGranted,
+            hint: hint::tool(&facts.tool),
+        },
+    };
+    let tool = Opinion {
+        layer: Layer::Tool,
+        rule,
+        answer,
+    };
+    Explanation {
+        layers: vec![running(), organisation, tool],
+        injection: None,
+    }
+}
+
+fn standing<'a>(layers: &Layers<'a>) -> Result<&'a Standing, Opinion> {
+    let deny = |reason| {
+        let rule = RuleName::new("standing");
+        Err(Opinion::deny(
+            Layer::Standing,
+            rule,
+            reason,
+            hint::standing(reason),
+        ))
+    };
+    let Some(standing) = layers.standing else {
+        return deny(Reason::SessionUnknown);
+    };
+    match standing.state {
+        State::Killed => deny(Reason::SessionKilled),
+        State::Ended => deny(Reason::SessionEnded),
+        State::Running if standing.generation != layers.asker => deny(Reason::SessionFenced),
+        State::Running => Ok(standing),
+    }
+}
+
+fn running() -> Opinion {
+    Opinion::allow(Layer::Standing, RuleName::new("standing"))
+}
+
+fn organisation_opinion(judgement: Judgement) -> Opinion {
+    let answer = match (judgement.verdict, judgement.undecidable) {
+        (Verdict::Allow, _) => Answer::Allow,
+        (Verdict::Ask, _) => Answer::Ask,
+        (Verdict::Deny, true) => Answer::Deny {
+            reason: Reason::Undecidable,
+            hint: hint::undecidable(),
+        },
+        (Verdict::Deny, false) => Answer::Deny {
+            reason: Reason::OrganisationForbids,
+            hint: hint::organisation(),
+        },
+    };
+    Opinion {
+        layer: Layer::Organisation,
+        rule: judgement.rule,
+        answer,
+    }
+}
+
+fn endpoint(act: &Act) -> Option<&Endpoint> {
+    match act {
+        Act::Request(facts) => Some(&facts.endpoint),
+        Act::Tool(_) => None,
+    }
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a binding must be before the vault takes it.
 
+use super::{Binding, Slot};
+use crate::names::{Host, Scheme};
+
 /// Why a binding is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -8,4 +11,151 @@ pub enum BindingError {
     /// http without `plaintext`.
     #[error("a credential goes over https; to send it in the clear, say `--plaintext`")]
     Plaintext,
+    /// `plaintext` on an https endpoint: a contradiction.
+    #[error("`--plaintext` belongs to http endpoints; leave it out for https")]
+    PlaintextOverTls,
+    /// No method.
+    #[error("a binding names at least one method, as in `--method GET`")]
+    NoMethods,
+    /// No path.
+    #[error("a binding names at least one path; `/**` is all of them")]
+    NoPaths,
+    /// A header that frames, routes or authenticates the connection itself.
+    #[error("`{0}` shapes the message or the connection, so no credential goes there")]
+    StructuralHeader(String),
+    /// A header name that is not a lower-case field name.
+    #[error("a header name has lower-case letters, digits, `-` and `_`, and at most 64 of them")]
+    HeaderName,
+    /// A scheme word that is not one token.
+    #[error("the word before the credential is one token, as in `Bearer`")]
+    SchemeWord,
+    /// A Basic user with a colon or a control character.
+    #[error("the user of Basic has at most 128 printable characters and no colon")]
+    BasicUser,
+    /// A metadata service: it hands out credentials to whoever asks.
+    #[error("`{0}` is a metadata service; no credential is bound there")]
+    Metadata(Host),
+    /// An address that nothing outside this machine answers at.
+    #[error("`{0}` is no destination: unspecified, multicast or broadcast")]
+    NoDestination(Host),
 }
+
+impl Binding {
+    /// Checks what the types alone don't hold. The vault calls it before a row is written.
+    ///
+    /// # Errors
+    /// The first rule that the binding breaks.
+    pub fn check(&self) -> Result<(), BindingError> {
+        match (self.endpoint.scheme, self.plaintext) {
+            (Scheme::Http, false) => return Err(BindingError::Plaintext),
+            (Scheme::Https, true) => return Err(BindingError::PlaintextOverTls),
+            (Scheme::Http, true) | (Scheme::Https, false) => {}
+        }
+        if self.methods.is_empty() {
+            return Err(BindingError::NoMethods);
+        }
+        if self.paths.is_empty() {
+            return Err(BindingError::NoPaths);
+        }
+        check_host(&self.endpoint.host)?;
+        match &self.slot {
+            Slot::Header { name, scheme } => check_header(name, scheme.as_deref()),
+            Slot::Basic { user } => check_basic_user(user),
+        }
+    }
+}
+
+fn check_host(host: &Host) -> Result<(), BindingError> {
+    if host.is_metadata() {
+        return Err(BindingError::Metadata(host.clone()));
+    }
+    let nowhere = match host {
+        Host::Name(_) => false,
+        Host::V4(v4) => v4.is_unspecified() || v4.is_multicast() || v4.is_broadcast(),
+        Host::V6(v6) => v6.is_unspecified() || v6.is_multicast(),
+    };
+    if nowhere {
+        Err(BindingError::NoDestination(host.clone()))
+    } else {
+        Ok(())
+    }
+}
+
+/// LIMIT: header names of real providers have at most about 30 bytes.
+const HEADER_NAME_BYTES_MAX: usize = 64;
+/// LIMIT: scheme words of RFC 9110 are shorter than 20 bytes.
+const SCHEME_WORD_BYTES_MAX: usize = 32;
+/// LIMIT: `x-access-token` and mail addresses fit; a head line stays small.
+const BASIC_USER_BYTES_MAX: usize = 128;
+
+fn check_header(name: &str, scheme: Option<&str>) -> Result<(), BindingError> {
+    if is_structural(name) {
+        return Err(BindingError::StructuralHeader(name.to_ascii_lowercase()));
+    }
+    let known = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_');
+    let fits = (1..=HEADER_NAME_BYTES_MAX).contains(&name.len());
+    if !fits || !name.bytes().all(known) {
+        return Err(BindingError::HeaderName);
+    }
+    let word = |word: &str| {
+        (1..=SCHEME_WORD_BYTES_MAX).contains(&word.len())
+            && word
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+    };
+    if scheme.is_none_or(word) {
+        Ok(())
+    } else {
+        Err(BindingError::SchemeWord)
+    }
+}
+
+/// Header fields that frame the message, route it, or speak for the connection, in any case and
+/// with `_` for `-` (some servers fold them).
+fn is_structural(name: &str) -> bool {
+    let folded = name.to_ascii_lowercase().replace('_', "-");
+    folded.starts_with(':')
+        || folded.starts_with("proxy-")
+        || folded.starts_with("sec-")
+        || STRUCTURAL.contains(&folded.as_str())
+}
+
+const STRUCTURAL: [&str; 24] = [
+    "accept-encoding",
+    "alt-svc",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-range",
+    "content-type",
+    "cookie",
+    "cookie2",
+    "expect",
+    "forwarded",
+    "host",
+    "http2-settings",
+    "if-range",
+    "keep-alive",
+    "range",
+    "set-cookie",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+];
+
+fn check_basic_user(user: &str) -> Result<(), BindingError> {
+    let printable = |c: char| c != ':' && !c.is_control();
+    let fits = user.len() <= BASIC_USER_BYTES_MAX && user.chars().all(printable);
+    if fits {
+        Ok(())
+    } else {
+        Err(BindingError::BasicUser)
+    }
+}
+
+#[cfg(test)]
+mod tests;

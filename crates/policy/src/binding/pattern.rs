@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Path patterns: exact segments, `*` for one segment, a final `/**` for the rest.
 
+use crate::names::{PathError, RequestPath};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Why a text is not a path pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -10,8 +12,144 @@ pub enum PathPatternError {
     /// It does not start with `/`.
     #[error("a path pattern starts with `/`")]
     Start,
+    /// It has a query: rules are about paths only.
+    #[error("a path pattern has no query; rules are about paths only")]
+    Query,
+    /// `**` stands elsewhere than at the end.
+    #[error("`**` stands only as the last segment, as in `/v1/**`")]
+    DoubleStar,
+    /// A `*` beside other characters of its segment.
+    #[error("`*` stands for one whole segment; write a literal star as `%2A`")]
+    PartialStar,
+    /// No request path looks like this.
+    #[error("no request path looks like this: {0}")]
+    Path(#[from] PathError),
+    /// Another spelling of a canonical path: it would never match.
+    #[error("write it as `{0}`: this is the one spelling that requests are compared in")]
+    Spelling(String),
 }
 
 /// A pattern of canonical paths, compiled when made.
+///
+/// `/v1/*/items` has one segment for its star. `/v1/**` is `/v1` itself and everything below it.
+/// A trailing slash is a segment of its own (an empty one), which no `*` stands for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct PathPattern(String);
+#[serde(try_from = "String", into = "String")]
+pub struct PathPattern {
+    segments: Vec<Segment>,
+    /// Whether everything below counts too.
+    below: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Segment {
+    Exact(String),
+    Any,
+}
+
+impl PathPattern {
+    /// Compiles a pattern; only the canonical spelling is taken.
+    ///
+    /// # Errors
+    /// See [`PathPatternError`].
+    pub fn parse(text: &str) -> Result<Self, PathPatternError> {
+        if !text.starts_with('/') {
+            return Err(PathPatternError::Start);
+        }
+        if text.contains('?') {
+            return Err(PathPatternError::Query);
+        }
+        let (above, below) = match text.strip_suffix("/**") {
+            Some(above) => (above, true),
+            None => (text, false),
+        };
+        // `/**` alone has nothing above it, and `/` is then the path to look at.
+        let path = RequestPath::parse(if above.is_empty() { "/" } else { above })?;
+        if !above.is_empty() && path.path() != above {
+            let rest = if below { "/**" } else { "" };
+            return Err(PathPatternError::Spelling(format!("{}{rest}", path.path())));
+        }
+        if below && above.ends_with('/') {
+            return Err(PathPatternError::Path(PathError::Segment));
+        }
+        let segments = above
+            .split('/')
+            .skip(1)
+            .map(Segment::parse)
+            .collect::<Result<_, _>>()?;
+        Ok(Self { segments, below })
+    }
+
+    /// Whether a canonical path is meant. The query takes no part.
+    #[must_use]
+    pub fn is_match(&self, path: &RequestPath) -> bool {
+        let mut given = path.path().split('/').skip(1);
+        for wanted in &self.segments {
+            let fits = given.next().is_some_and(|segment| match wanted {
+                Segment::Exact(exact) => segment == exact,
+                Segment::Any => !segment.is_empty(),
+            });
+            if !fits {
+                return false;
+            }
+        }
+        self.below || given.next().is_none()
+    }
+
+    /// Whether every path that `other` means is meant by this one too.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        let longer = other.segments.len() > self.segments.len() || other.below;
+        if other.segments.len() < self.segments.len() || (longer && !self.below) {
+            return false;
+        }
+        self.segments
+            .iter()
+            .zip(&other.segments)
+            .all(|(mine, theirs)| match (mine, theirs) {
+                (Segment::Any, Segment::Exact(exact)) => !exact.is_empty(),
+                (Segment::Any, Segment::Any) => true,
+                (Segment::Exact(_), _) => mine == theirs,
+            })
+    }
+}
+
+impl Segment {
+    fn parse(text: &str) -> Result<Self, PathPatternError> {
+        match text {
+            "*" => Ok(Self::Any),
+            "**" => Err(PathPatternError::DoubleStar),
+            _ if text.contains("**") => Err(PathPatternError::DoubleStar),
+            _ if text.contains('*') => Err(PathPatternError::PartialStar),
+            _ => Ok(Self::Exact(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for PathPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for segment in &self.segments {
+            match segment {
+                Segment::Exact(exact) => write!(f, "/{exact}")?,
+                Segment::Any => f.write_str("/*")?,
+            }
+        }
+        f.write_str(if self.below { "/**" } else { "" })
+    }
+}
+
+impl TryFrom<String> for PathPattern {
+    type Error = PathPatternError;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text)
+    }
+}
+
+impl From<PathPattern> for String {
+    fn from(pattern: PathPattern) -> Self {
+        pattern.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests;

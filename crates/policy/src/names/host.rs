@@ -66,6 +66,27 @@ impl Host {
         Ok(Self::Name(name.to_owned()))
     }
 
+    /// Whether it is a cloud's metadata service, by name or address; the IPv4 ones also where they
+    /// hide in IPv6.
+    #[must_use]
+    pub fn is_metadata(&self) -> bool {
+        match self {
+            Self::Name(name) => METADATA_NAMES.contains(&name.as_str()),
+            Self::V4(address) => METADATA_V4.contains(address),
+            Self::V6(address) => {
+                let embedded = address.to_ipv4().or_else(|| embedded_v4(*address));
+                METADATA_V6.contains(address)
+                    || embedded.is_some_and(|address| METADATA_V4.contains(&address))
+            }
+        }
+    }
+
+    /// Whether it is an address and no name.
+    #[must_use]
+    pub fn is_address(&self) -> bool {
+        self.name().is_none()
+    }
+
     /// The name, when this is one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
@@ -75,6 +96,28 @@ impl Host {
         }
     }
 }
+
+/// Addresses and names under which clouds hand credentials to whoever asks from inside: AWS, Azure,
+/// GCP, Oracle and OpenStack share the first; ECS, EKS, Alibaba and Azure's wire server follow.
+const METADATA_V4: [Ipv4Addr; 5] = [
+    Ipv4Addr::new(169, 254, 169, 254),
+    Ipv4Addr::new(169, 254, 170, 2),
+    Ipv4Addr::new(169, 254, 170, 23),
+    Ipv4Addr::new(100, 100, 100, 200),
+    Ipv4Addr::new(168, 63, 129, 16),
+];
+const METADATA_V6: [Ipv6Addr; 3] = [
+    Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254),
+    Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x23),
+    Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),
+];
+const METADATA_NAMES: [&str; 5] = [
+    "metadata",
+    "metadata.google.internal",
+    "metadata.goog",
+    "instance-data",
+    "instance-data.ec2.internal",
+];
 
 /// LIMIT: 253 bytes is the longest name that DNS can carry (RFC 1035 §2.3.4, as text).
 const NAME_BYTES_MAX: usize = 253;
@@ -90,6 +133,17 @@ fn parse_bracketed(text: &str) -> Result<Host, HostError> {
         .and_then(|inside| inside.parse().ok())
         .map(Host::V6)
         .ok_or(HostError::Address)
+}
+
+/// NAT64 (64:ff9b::/96) and 6to4 (2002::/16) carry an IPv4 address.
+fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let [a, b, c, d, .., g, h] = address.segments();
+    let join = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
+    match (a, b, c, d) {
+        (0x64, 0xff9b, _, _) => Some(join(g, h)),
+        (0x2002, high, low, _) => Some(join(high, low)),
+        _ => None,
+    }
 }
 
 fn parse_quad(text: &str) -> Result<Host, HostError> {

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The session layer: what of the grant covers a request.
+//!
+//! Three things can: an `[[allow]]` rule, a git grant, or the binding of a granted secret (its
+//! endpoint, methods and paths, narrowed by the grant). Where the endpoint has git grants, git
+//! requests are covered by those alone, so that a wide rule beside them does not bring back a
+//! push that the git grant leaves out.
+
+use super::{Layers, Opinion, git, hint};
+use crate::binding::Binding;
+use crate::decision::{Layer, Reason};
+use crate::facts::RequestFacts;
+use crate::grant::{AllowRule, GitGrant, Grant, HostPattern, SecretGrant};
+use crate::names::{Host, RuleName};
+use crate::standing::Phase;
+
+/// What covers a request. At least one of the three is not empty.
+#[derive(Debug)]
+pub(super) struct Cover<'a> {
+    /// Rules that name host, scheme, port, method and path.
+    pub(super) rules: Vec<&'a AllowRule>,
+    /// Git grants that name repository and operation.
+    pub(super) git: Vec<&'a GitGrant>,
+    /// Bindings that may be used for this request, expired ones included.
+    pub(super) bindings: Vec<&'a Binding>,
+}
+
+impl Cover<'_> {
+    /// Whether the grant lets the request go without a credential too.
+    pub(super) fn is_plain(&self) -> bool {
+        !self.rules.is_empty() || !self.git.is_empty()
+    }
+
+    /// The rule to name: the same one in whatever order the grant lists them.
+    pub(super) fn rule(&self) -> RuleName {
+        let rules = self.rules.iter().map(|rule| &rule.name);
+        let named = rules
+            .chain(self.git.iter().map(|git| &git.name))
+            .min()
+            .cloned();
+        let secret = self
+            .bindings
+            .iter()
+            .map(|binding| &binding.credential)
+            .min();
+        named
+            .or_else(|| secret.map(|credential| RuleName::new(format!("secret.{credential}"))))
+            .unwrap_or_else(|| RuleName::new("default"))
+    }
+}
+
+/// What covers the request, or why nothing does.
+pub(super) fn cover<'a>(
+    layers: &Layers<'a>,
+    phase: Phase,
+    facts: &RequestFacts,
+) -> Result<Cover<'a>, Opinion> {
+    let grant = layers.grant;
+    if git::is_inconsistent(facts) {
+        let rule = RuleName::new("git");
+        let hint = hint::undecidable();
+        return Err(Opinion::deny(
+            Layer::Session,
+            rule,
+            Reason::Undecidable,
+            hint,
+        ));
+    }
+    let repositories: Vec<_> = grant
+        .git
+        .iter()
+        .filter(|git| git.endpoint == facts.endpoint)
+        .collect();
+    if !repositories.is_empty() && git::is_git(facts) {
+        let git = git::covering(&repositories, phase, facts)?;
+        let secrets: Vec<_> = git.iter().filter_map(|git| git.secret.as_ref()).collect();
+        let fits = |binding: &&Binding| {
+            secrets.contains(&&binding.credential) && binding_matches(binding, facts)
+        };
+        let bindings = layers.bindings.iter().filter(fits).collect();
+        return Ok(Cover {
+            rules: Vec::new(),
+            git,
+            bindings,
+        });
+    }
+    let covers = |rule: &&AllowRule| rule.phase == phase && rule_matches(rule, facts);
+    let rules: Vec<_> = grant.allow.iter().filter(covers).collect();
+    let usable = |binding: &&Binding| is_usable(grant, binding, phase, facts);
+    let bindings: Vec<_> = layers.bindings.iter().filter(usable).collect();
+    if rules.is_empty() && bindings.is_empty() {
+        return Err(refused(layers, phase, facts));
+    }
+    Ok(Cover {
+        rules,
+        git: Vec::new(),
+        bindings,
+    })
+}
+
+/// Whether a granted secret of this phase lets the binding be used for the request.
+pub(super) fn is_usable(
+    grant: &Grant,
+    binding: &Binding,
+    phase: Phase,
+    facts: &RequestFacts,
+) -> bool {
+    let selects = |secret: &SecretGrant| {
+        secret.phase == phase
+            && secret.credential == binding.credential
+            && secret
+                .methods
+                .as_ref()
+                .is_none_or(|methods| methods.contains(&facts.method))
+            && secret
+                .paths
+                .as_ref()
+                .is_none_or(|paths| paths.iter().any(|p| p.is_match(&facts.path)))
+    };
+    binding_matches(binding, facts) && grant.secrets.iter().any(selects)
+}
+
+/// Whether the binding is for this very endpoint, method and path.
+fn binding_matches(binding: &Binding, facts: &RequestFacts) -> bool {
+    binding.endpoint == facts.endpoint
+        && binding.methods.contains(&facts.method)
+        && binding
+            .paths
+            .iter()
+            .any(|pattern| pattern.is_match(&facts.path))
+}
+
+fn rule_matches(rule: &AllowRule, facts: &RequestFacts) -> bool {
+    is_endpoint_of(rule, facts)
+        && rule.methods.contains(&facts.method)
+        && rule
+            .paths
+            .iter()
+            .any(|pattern| pattern.is_match(&facts.path))
+}
+
+fn is_endpoint_of(rule: &AllowRule, facts: &RequestFacts) -> bool {
+    rule.scheme == facts.endpoint.scheme
+        && rule.port == facts.endpoint.port
+        && host_matches(&rule.host, &facts.endpoint.host)
+}
+
+fn host_matches(pattern: &HostPattern, host: &Host) -> bool {
+    match (pattern, host.name()) {
+        (HostPattern::Exact(exact), _) => exact == host,
+        // Exactly one label stands before the suffix: `*.example.org` is not `example.org`.
+        (HostPattern::OneLabel(suffix), Some(name)) => name
+            .split_once('.')
+            .is_some_and(|(_, rest)| suffix.name() == Some(rest)),
+        (HostPattern::OneLabel(_), None) => false,
+    }
+}
+
+/// The nearest miss: it tells a person which line to change.
+fn refused(layers: &Layers<'_>, phase: Phase, facts: &RequestFacts) -> Opinion {
+    let (grant, endpoint) = (layers.grant, &facts.endpoint);
+    let other_phase = match phase {
+        Phase::Install => Phase::Locked,
+        Phase::Locked => Phase::Install,
+    };
+    let here: Vec<_> = grant
+        .allow
+        .iter()
+        .filter(|rule| is_endpoint_of(rule, facts))
+        .collect();
+    let in_phase = || here.iter().filter(|rule| rule.phase == phase);
+    let path_fits = |rule: &AllowRule| rule.paths.iter().any(|p| p.is_match(&facts.path));
+    let bound = layers.bindings.iter().filter(|binding| {
+        let named = |secret: &SecretGrant| secret.credential == binding.credential;
+        binding.endpoint == *endpoint && grant.secrets.iter().any(named)
+    });
+    let bound: Vec<_> = bound.collect();
+    let names_host = grant
+        .allow
+        .iter()
+        .any(|rule| host_matches(&rule.host, &endpoint.host))
+        || grant
+            .git
+            .iter()
+            .any(|git| git.endpoint.host == endpoint.host)
+        || layers.bindings.iter().any(|binding| {
+            let named = |secret: &SecretGrant| secret.credential == binding.credential;
+            binding.endpoint.host == endpoint.host && grant.secrets.iter().any(named)
+        });
+    let later = here
+        .iter()
+        .any(|rule| rule.phase == other_phase && rule_matches(rule, facts))
+        || bound
+            .iter()
+            .any(|binding| is_usable(grant, binding, other_phase, facts));
+
+    let reason = if later {
+        Reason::PhaseNotGranted
+    } else if in_phase().any(|rule| path_fits(rule)) {
+        Reason::MethodNotGranted
+    } else if in_phase().any(|rule| rule.methods.contains(&facts.method)) {
+        Reason::PathNotGranted
+    } else if in_phase().next().is_some() {
+        Reason::MethodNotGranted
+    } else if !bound.is_empty() {
+        Reason::BindingNotGranted
+    } else if grant.git.iter().any(|git| git.endpoint == *endpoint) {
+        Reason::GitNotGranted
+    } else if names_host {
+        Reason::PortNotGranted
+    } else {
+        Reason::HostNotGranted
+    };
+    let rule = RuleName::new("grant.default");
+    Opinion::deny(Layer::Session, rule, reason, hint::request(reason, facts))
+}

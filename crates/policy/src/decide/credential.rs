@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The vault layer: which credential goes in, if any.
+//!
+//! First: a placeholder that this session was not given is refused anywhere. Then, by the bindings
+//! that cover the request and have not expired:
+//!
+//! | live bindings | the request presents | answer |
+//! |---|---|---|
+//! | two or more | anything | `binding_ambiguous` |
+//! | one, over http, not `plaintext` | anything | `credential_endpoint_mismatch` |
+//! | one | two placeholders in its slot | `placeholder_repeated` |
+//! | one | a placeholder outside its slot, or another credential's in it | `credential_endpoint_mismatch` |
+//! | one | its placeholder in its slot | put in |
+//! | one, mode `inject` or `placeholder_or_inject` | no placeholder | put in |
+//! | one, mode `placeholder` | no placeholder | goes without, if a rule or git grant covers it; else `placeholder_missing` |
+//! | none, but an expired one | no placeholder | as the mode: goes without, or `binding_expired` |
+//! | none | no placeholder | goes without |
+//! | none | a placeholder whose credential has no binding any more | `credential_revoked` |
+//! | none | one whose binding here has expired / is of the other phase / is for other methods or paths | `binding_expired` / `phase_not_granted` / `binding_not_granted` |
+//! | none | any other | `credential_endpoint_mismatch` |
+//!
+//! Placeholders in a body are inert: nothing is put there.
+
+use super::cover::{self, Cover};
+use super::{IssuedPlaceholder, Layers, Opinion, hint};
+use crate::binding::{Binding, Mode};
+use crate::decision::{Layer, PermittedInjection, Reason};
+use crate::facts::{Location, Presented, RequestFacts};
+use crate::names::{CredentialName, RuleName, Scheme};
+use crate::standing::Phase;
+
+/// The credential to put in, if any, or why the request may not go.
+pub(super) fn choose(
+    layers: &Layers<'_>,
+    phase: Phase,
+    facts: &RequestFacts,
+    cover: &Cover<'_>,
+) -> Result<Option<PermittedInjection>, Opinion> {
+    let mut presented = Vec::new();
+    for one in &facts.presented {
+        let issued = layers
+            .placeholders
+            .iter()
+            .find(|issued| issued.digest == one.digest);
+        let Some(issued) = issued else {
+            return Err(deny("placeholder", Reason::PlaceholderUnknown, facts));
+        };
+        if one.location != Location::Body {
+            presented.push((one, issued));
+        }
+    }
+    let live: Vec<_> = cover
+        .bindings
+        .iter()
+        .copied()
+        .filter(|b| !is_expired(b, layers.now))
+        .collect();
+    match live.as_slice() {
+        [] => without_binding(
+            layers,
+            phase,
+            facts,
+            cover,
+            presented.first().map(|(_, i)| *i),
+        ),
+        [binding] => with_binding(binding, facts, cover, &presented),
+        [first, ..] => Err(deny_binding(first, Reason::BindingAmbiguous, facts)),
+    }
+}
+
+/// The rule that the vault layer names when it has nothing against a request.
+pub(super) fn rule(injection: &Option<PermittedInjection>) -> RuleName {
+    match injection {
+        Some(injection) => RuleName::new(format!("binding.{}", injection.binding)),
+        None => RuleName::new("no-credential"),
+    }
+}
+
+fn with_binding(
+    binding: &Binding,
+    facts: &RequestFacts,
+    cover: &Cover<'_>,
+    presented: &[(&Presented, &IssuedPlaceholder)],
+) -> Result<Option<PermittedInjection>, Opinion> {
+    if facts.endpoint.scheme == Scheme::Http && !binding.plaintext {
+        return Err(deny_binding(
+            binding,
+            Reason::CredentialEndpointMismatch,
+            facts,
+        ));
+    }
+    let in_slot = |one: &Presented| match &one.location {
+        Location::Header(name) => name == binding.slot.header_name(),
+        Location::Trailer | Location::Path | Location::Query => false,
+        Location::Method | Location::Body => false,
+    };
+    let (slot, stray): (Vec<_>, Vec<_>) = presented.iter().partition(|(one, _)| in_slot(one));
+    let foreign = slot
+        .iter()
+        .any(|(_, issued)| issued.credential != binding.credential);
+    if slot.len() > 1 {
+        return Err(deny_binding(binding, Reason::PlaceholderRepeated, facts));
+    }
+    if !stray.is_empty() || foreign {
+        return Err(deny_binding(
+            binding,
+            Reason::CredentialEndpointMismatch,
+            facts,
+        ));
+    }
+    match (slot.is_empty(), binding.mode) {
+        (false, _) | (true, Mode::PlaceholderOrInject | Mode::Inject) => {
+            Ok(Some(injection(binding)))
+        }
+        (true, Mode::Placeholder) if cover.is_plain() => Ok(None),
+        (true, Mode::Placeholder) => Err(deny_binding(binding, Reason::PlaceholderMissing, facts)),
+    }
+}
+
+fn without_binding(
+    layers: &Layers<'_>,
+    phase: Phase,
+    facts: &RequestFacts,
+    cover: &Cover<'_>,
+    presented: Option<&IssuedPlaceholder>,
+) -> Result<Option<PermittedInjection>, Opinion> {
+    if let Some(issued) = presented {
+        let reason = misplaced(layers, phase, facts, cover, &issued.credential);
+        return Err(deny(
+            &format!("secret.{}", issued.credential),
+            reason,
+            facts,
+        ));
+    }
+    // Everything in `cover.bindings` has expired here. What a binding would have put in by itself
+    // must not quietly go without.
+    let needed = |binding: &&&Binding| binding.mode != Mode::Placeholder || !cover.is_plain();
+    match cover.bindings.iter().find(needed) {
+        Some(binding) => Err(deny_binding(binding, Reason::BindingExpired, facts)),
+        None => Ok(None),
+    }
+}
+
+/// Why a placeholder can't be used where no live binding covers the request.
+fn misplaced(
+    layers: &Layers<'_>,
+    phase: Phase,
+    facts: &RequestFacts,
+    cover: &Cover<'_>,
+    credential: &CredentialName,
+) -> Reason {
+    let other_phase = match phase {
+        Phase::Install => Phase::Locked,
+        Phase::Locked => Phase::Install,
+    };
+    let mut of_credential = layers
+        .bindings
+        .iter()
+        .filter(|b| b.credential == *credential)
+        .peekable();
+    if of_credential.peek().is_none() {
+        return Reason::CredentialRevoked;
+    }
+    let here: Vec<_> = of_credential
+        .filter(|b| b.endpoint == facts.endpoint)
+        .collect();
+    if cover.bindings.iter().any(|b| b.credential == *credential) {
+        Reason::BindingExpired
+    } else if here
+        .iter()
+        .any(|b| cover::is_usable(layers.grant, b, other_phase, facts))
+    {
+        Reason::PhaseNotGranted
+    } else if !here.is_empty() {
+        Reason::BindingNotGranted
+    } else {
+        Reason::CredentialEndpointMismatch
+    }
+}
+
+fn injection(binding: &Binding) -> PermittedInjection {
+    PermittedInjection {
+        binding: binding.id.clone(),
+        revision: binding.revision,
+        credential: binding.credential.clone(),
+        slot: binding.slot.clone(),
+        mode: binding.mode,
+    }
+}
+
+fn is_expired(binding: &Binding, now: u64) -> bool {
+    binding
+        .expires_at
+        .is_some_and(|expires_at| now > expires_at)
+}
+
+fn deny_binding(binding: &Binding, reason: Reason, facts: &RequestFacts) -> Opinion {
+    deny(&format!("binding.{}", binding.id), reason, facts)
+}
+
+fn deny(rule: &str, reason: Reason, facts: &RequestFacts) -> Opinion {
+    Opinion::deny(
+        Layer::Vault,
+        RuleName::new(rule),
+        reason,
+        hint::request(reason, facts),
+    )
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Git smart HTTP against the git grants of an endpoint.
+
+use super::{Opinion, hint};
+use crate::decision::{Layer, Reason};
+use crate::facts::{GitFacts, GitOperation, RefChange, RefUpdate, RequestFacts};
+use crate::grant::GitGrant;
+use crate::names::RuleName;
+use crate::standing::Phase;
+
+/// Whether the request is git smart HTTP, or looks like it without facts that say so.
+pub(super) fn is_git(facts: &RequestFacts) -> bool {
+    let path = facts.path.path();
+    facts.git.is_some()
+        || path.ends_with("/info/refs")
+        || path.ends_with("/git-upload-pack")
+        || path.ends_with("/git-receive-pack")
+}
+
+/// Whether git facts contradict the method and path they were read from: then nobody can say what
+/// the far end would do.
+pub(super) fn is_inconsistent(facts: &RequestFacts) -> bool {
+    let Some(git) = &facts.git else {
+        return false;
+    };
+    let (method, suffix, query) = match git.operation {
+        GitOperation::DiscoverFetch => ("GET", "/info/refs", Some("service=git-upload-pack")),
+        GitOperation::DiscoverPush => ("GET", "/info/refs", Some("service=git-receive-pack")),
+        GitOperation::Fetch => ("POST", "/git-upload-pack", None),
+        GitOperation::Push(_) => ("POST", "/git-receive-pack", None),
+    };
+    let Some(place) = facts.path.path().strip_suffix(suffix) else {
+        return true;
+    };
+    let repository = place.strip_suffix(".git").unwrap_or(place);
+    facts.method.as_str() != method
+        || facts.path.query() != query
+        || repository != git.repository
+        || repository.is_empty()
+}
+
+/// The grants that cover the request, or why none does.
+pub(super) fn covering<'a>(
+    grants: &[&'a GitGrant],
+    phase: Phase,
+    facts: &RequestFacts,
+) -> Result<Vec<&'a GitGrant>, Opinion> {
+    let deny = |reason| {
+        let rule = RuleName::new("grant.git");
+        Err(Opinion::deny(
+            Layer::Session,
+            rule,
+            reason,
+            hint::request(reason, facts),
+        ))
+    };
+    let Some(git) = &facts.git else {
+        return deny(Reason::GitNotGranted);
+    };
+    let able = |grant: &&&GitGrant| grant.repository == git.repository && allows(grant, git);
+    let able: Vec<_> = grants.iter().filter(able).copied().collect();
+    let fit: Vec<_> = able
+        .iter()
+        .copied()
+        .filter(|grant| refs_fit(grant, git))
+        .collect();
+    match (able.is_empty(), fit.is_empty(), phase) {
+        (true, _, _) => deny(Reason::GitNotGranted),
+        (false, true, _) => deny(Reason::RefNotGranted),
+        // Git grants belong to the locked phase; the install phase has its own allowlist.
+        (false, false, Phase::Install) => deny(Reason::PhaseNotGranted),
+        (false, false, Phase::Locked) => Ok(fit),
+    }
+}
+
+fn allows(grant: &GitGrant, git: &GitFacts) -> bool {
+    match git.operation {
+        GitOperation::DiscoverFetch | GitOperation::Fetch => grant.fetch,
+        GitOperation::DiscoverPush | GitOperation::Push(_) => !grant.push_refs.is_empty(),
+    }
+}
+
+/// A push without commands (git's probe before a large one) moves nothing and fits.
+fn refs_fit(grant: &GitGrant, git: &GitFacts) -> bool {
+    match &git.operation {
+        GitOperation::Push(updates) => updates.iter().all(|update| ref_fits(grant, update)),
+        GitOperation::DiscoverFetch | GitOperation::Fetch | GitOperation::DiscoverPush => true,
+    }
+}
+
+fn ref_fits(grant: &GitGrant, update: &RefUpdate) -> bool {
+    let may_change = match update.change {
+        RefChange::Create | RefChange::Update => true,
+        RefChange::Delete => grant.delete,
+    };
+    may_change
+        && grant
+            .push_refs
+            .iter()
+            .any(|pattern| ref_matches(pattern, &update.name))
+}
+
+/// `*` is one segment of a reference's name and a last `**` one or more, as in path patterns.
+fn ref_matches(pattern: &str, name: &str) -> bool {
+    if name
+        .split('/')
+        .any(|segment| matches!(segment, "" | "." | ".."))
+    {
+        return false;
+    }
+    let mut given = name.split('/');
+    let mut wanted = pattern.split('/').peekable();
+    while let Some(segment) = wanted.next() {
+        let last = wanted.peek().is_none();
+        match (segment, given.next()) {
+            ("**", Some(_)) if last => return true,
+            ("*", Some(_)) => {}
+            (exact, Some(segment)) if exact == segment => {}
+            (_, Some(_) | None) => return false,
+        }
+    }
+    given.next().is_none()
+}
