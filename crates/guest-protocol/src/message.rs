@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The closed sets of messages: what the host asks ([`HostMessage`], imperative) and what the guest
+//! says has happened ([`GuestMessage`], past tense).
+//! Bytes of processes and files don't travel in messages but in data frames of a channel, see
+//! [`crate::frame`]. The host chooses every identifier, from one rising sequence; it uses none twice.
+
+use serde::{Deserialize, Serialize};
+
+/// The version both ends name in their `Hello`; ends of different versions don't talk.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+// LIMIT: Linux's own PATH_MAX; a longer path can't be opened anyway.
+/// The longest path, in bytes, that a file request may name.
+pub const PATH_BYTES_MAX: usize = 4_096;
+
+// LIMIT: far above real command lines, and keeps the decoded form within a few MiB.
+/// The most arguments, and the most environment entries, of one process.
+pub const ARGUMENTS_MAX: usize = 8_192;
+
+// LIMIT: one page of a listing; with `LISTING_BYTES_MAX` it always fits one control frame.
+/// The most entries in one [`GuestMessage::DirectoryListed`].
+pub const LISTING_ENTRIES_MAX: usize = 1_000;
+
+// LIMIT: names are at most 255 bytes but JSON may write six characters for one; a page is closed by
+// its encoded length, well below a control frame's limit.
+/// The most bytes of encoded entries in one [`GuestMessage::DirectoryListed`].
+pub const LISTING_BYTES_MAX: usize = 128 * 1024;
+
+/// A numbered pair of byte streams on the link: an exec's or a request's own number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChannelId(pub u32);
+
+/// One process that the host asked for, and all its descendants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ExecId(pub u32);
+
+/// One file request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RequestId(pub u32);
+
+impl From<ExecId> for ChannelId {
+    fn from(exec: ExecId) -> Self {
+        Self(exec.0)
+    }
+}
+
+impl From<RequestId> for ChannelId {
+    fn from(request: RequestId) -> Self {
+        Self(request.0)
+    }
+}
+
+/// Which stream of a channel a data frame belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stream {
+    /// Host to guest: what the process reads.
+    Stdin,
+    /// Guest to host: what the process writes; with a terminal, everything it writes.
+    Stdout,
+    /// Guest to host: what the process complains; silent with a terminal.
+    Stderr,
+    /// A file's content, guest to host for a read, host to guest for a write.
+    File,
+}
+
+/// A terminal's size in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TerminalSize {
+    /// Lines.
+    pub rows: u16,
+    /// Characters a line.
+    pub columns: u16,
+}
+
+/// The signals that the host may send; nothing else can be named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Signal {
+    /// SIGHUP to the process group.
+    Hangup,
+    /// SIGINT to the process group.
+    Interrupt,
+    /// SIGQUIT to the process group.
+    Quit,
+    /// SIGTERM to the process group.
+    Terminate,
+    /// SIGUSR1 to the process group.
+    User1,
+    /// SIGUSR2 to the process group.
+    User2,
+    /// SIGTSTP to the process group.
+    TerminalStop,
+    /// SIGCONT to the process group.
+    Continue,
+    /// SIGKILL to every descendant, whatever session or group it moved to.
+    Kill,
+}
+
+/// What a [`HostMessage::WriteFile`] does with what is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WriteMode {
+    /// Fails if the path exists.
+    CreateNew,
+    /// Replaces the content, or creates the file.
+    Replace,
+    /// Adds at the end, or creates the file.
+    Append,
+}
+
+/// What the host asks of the guest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum HostMessage {
+    /// First on the link; answered by [`GuestMessage::Hello`].
+    Hello {
+        /// [`PROTOCOL_VERSION`] of the host.
+        version: u32,
+    },
+    /// Runs a program. `Stdin` data and its end of file may follow at once.
+    /// Answered by `ProcessStarted` and later `ProcessEnded`, or by `ProcessFailed` alone.
+    StartProcess {
+        /// The new exec.
+        exec: ExecId,
+        /// Program and arguments; the program is searched in the `PATH` of `env`.
+        argv: Vec<String>,
+        /// The whole environment; nothing is added.
+        env: Vec<(String, String)>,
+        /// The directory to start in; absolute.
+        cwd: String,
+        /// A terminal of this size instead of three pipes.
+        tty: Option<TerminalSize>,
+    },
+    /// Changes the terminal's size; no answer.
+    Resize {
+        /// An exec with a terminal.
+        exec: ExecId,
+        /// The new size.
+        size: TerminalSize,
+    },
+    /// Sends a signal; no answer. `Kill` works after `ProcessEnded` too, on what was left behind.
+    SendSignal {
+        /// The exec.
+        exec: ExecId,
+        /// The signal.
+        signal: Signal,
+    },
+    /// Reads a regular file: `FileOpened`, `File` data, end of file, `FileRead`.
+    ReadFile {
+        /// The new request.
+        request: RequestId,
+        /// Absolute below the workspace or `/tmp`, or relative to the workspace.
+        path: String,
+        /// A longer file, or one that grows beyond this while it is read, is `too_large`.
+        bytes_max: u64,
+    },
+    /// Writes a regular file from the `File` data that follows up to its end of file; answered by
+    /// `FileWritten`. A cancelled write leaves what was written so far.
+    WriteFile {
+        /// The new request.
+        request: RequestId,
+        /// As in `ReadFile`.
+        path: String,
+        /// Permission bits of a new file (0o777 at most).
+        mode: u32,
+        /// What happens with what is there.
+        write: WriteMode,
+    },
+    /// Lists one page of a directory, by name; answered by `DirectoryListed`.
+    ListDirectory {
+        /// The new request.
+        request: RequestId,
+        /// As in `ReadFile`.
+        path: String,
+        /// Only names after this one: the last name of the page before.
+        after: Option<String>,
+    },
+    /// Describes a path, its last component not followed; answered by `PathDescribed`.
+    StatPath {
+        /// The new request.
+        request: RequestId,
+        /// As in `ReadFile`.
+        path: String,
+    },
+    /// Makes a directory; answered by `DirectoryMade`.
+    MakeDirectory {
+        /// The new request.
+        request: RequestId,
+        /// As in `ReadFile`.
+        path: String,
+        /// Permission bits (0o777 at most).
+        mode: u32,
+        /// Makes missing parents, and is content if it exists.
+        parents: bool,
+    },
+    /// Renames, within the workspace or within `/tmp`; answered by `PathMoved`.
+    MovePath {
+        /// The new request.
+        request: RequestId,
+        /// As in `ReadFile`.
+        from: String,
+        /// As in `ReadFile`.
+        to: String,
+        /// Replaces what is at `to`.
+        replace: bool,
+    },
+    /// Removes a file, a link or a directory; answered by `PathRemoved`.
+    RemovePath {
+        /// The new request.
+        request: RequestId,
+        /// As in `ReadFile`.
+        path: String,
+        /// Removes a directory with all that is in it, without crossing links or mounts.
+        recursive: bool,
+    },
+    /// Drops a request; answered by nothing more, or by its last answer if that was on the way.
+    CancelRequest {
+        /// The request.
+        request: RequestId,
+    },
+    /// Kills every process and ends the agent; the link closes.
+    Shutdown {},
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ProcessStatus {
+    /// By itself, with this code.
+    Exited(i32),
+    /// By this signal.
+    Signaled(i32),
+}
+
+/// Why a process could not be started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcessFailure {
+    /// No such program.
+    NotFound,
+    /// There, but not a program or not permitted.
+    NotExecutable,
+    /// The working directory is missing or not permitted.
+    BadDirectory,
+    /// Empty or too many arguments, a NUL byte, an odd environment name.
+    BadArguments,
+    /// Too many execs at once.
+    Busy,
+    /// Processes, memory or descriptors are used up.
+    NoResources,
+    /// A wall that was required could not be raised; nothing was run.
+    WallMissing,
+    /// The process that keeps the exec was killed from inside; the exec's processes were killed.
+    KeeperLost,
+    /// Anything else; the message says what.
+    Failed,
+}
+
+/// Why a file request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileFailure {
+    /// No such path.
+    NotFound,
+    /// There already.
+    Exists,
+    /// The path leads out of the workspace and `/tmp`, or can't be one.
+    Outside,
+    /// Not a regular file (FIFO, socket, device, directory).
+    NotAFile,
+    /// Not a directory.
+    NotADirectory,
+    /// A directory that isn't empty.
+    NotEmpty,
+    /// Permission or a read-only mount.
+    Denied,
+    /// Longer than was asked for.
+    TooLarge,
+    /// The disk, its quota or its inodes are full.
+    NoSpace,
+    /// Too many requests at once.
+    Busy,
+    /// Anything else; the message says what.
+    Failed,
+}
+
+/// What a path is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// FIFO, socket or device: visible, never opened.
+    Special,
+}
+
+/// One path's description.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileMetadata {
+    /// What it is.
+    pub kind: FileKind,
+    /// Length in bytes, of a regular file.
+    pub bytes: u64,
+    /// Permission bits.
+    pub mode: u32,
+    /// Last change of the content, seconds since 1970; the guest's clock and the guest's word.
+    pub modified: i64,
+}
+
+/// One name of a directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DirectoryEntry {
+    /// The name; not canonical, may hold any character but `/` and NUL.
+    pub name: String,
+    /// The name wasn't UTF-8 and is shown with replacement characters: it can't be addressed.
+    pub is_lossy: bool,
+    /// What it is and how long.
+    pub metadata: FileMetadata,
+}
+
+/// A wall that the agent itself raises before a program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WallKind {
+    /// A program can't gain privileges by exec.
+    NoNewPrivileges,
+    /// Writes only in the workspace, `/tmp`, home and a few devices.
+    Landlock,
+    /// No signal and no abstract unix socket to a process outside the exec's own domain.
+    LandlockScope,
+    /// Programs run as the workload's own uid and gid.
+    OwnUser,
+    /// Programs have no capability.
+    NoCapabilities,
+    /// No core dumps, bounded descriptors.
+    ResourceLimits,
+}
+
+/// Whether one wall holds here, found out by raising it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wall {
+    /// Which.
+    pub kind: WallKind,
+    /// It holds.
+    pub holds: bool,
+    /// Why not, or how far; for people.
+    pub detail: String,
+}
+
+/// What the guest says has happened. All of it is the guest's word.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum GuestMessage {
+    /// First on the link.
+    Hello {
+        /// [`PROTOCOL_VERSION`] of the guest.
+        version: u32,
+        /// The agent's build.
+        guest: String,
+        /// The second wall, as found at the start.
+        walls: Vec<Wall>,
+    },
+    /// The program runs.
+    ProcessStarted {
+        /// The exec.
+        exec: ExecId,
+        /// Its pid inside.
+        pid: i32,
+    },
+    /// The program ended and all it had written was sent. Nothing more comes on its channel.
+    ProcessEnded {
+        /// The exec.
+        exec: ExecId,
+        /// How it ended.
+        status: ProcessStatus,
+    },
+    /// The program could not be run, or was lost; nothing more comes on its channel.
+    ProcessFailed {
+        /// The exec.
+        exec: ExecId,
+        /// Why.
+        code: ProcessFailure,
+        /// For people: what failed and what to do.
+        message: String,
+    },
+    /// The file is open; its content follows.
+    FileOpened {
+        /// The request.
+        request: RequestId,
+        /// As it is now; the length may change.
+        metadata: FileMetadata,
+    },
+    /// All content was sent.
+    FileRead {
+        /// The request.
+        request: RequestId,
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// All content was written.
+    FileWritten {
+        /// The request.
+        request: RequestId,
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// One page of names.
+    DirectoryListed {
+        /// The request.
+        request: RequestId,
+        /// At most [`LISTING_ENTRIES_MAX`], by name.
+        entries: Vec<DirectoryEntry>,
+        /// There are names after the last.
+        more: bool,
+    },
+    /// The path's description.
+    PathDescribed {
+        /// The request.
+        request: RequestId,
+        /// What it is.
+        metadata: FileMetadata,
+        /// Where a symbolic link points, as text; not resolved, may be lossy.
+        target: Option<String>,
+    },
+    /// The directory is there.
+    DirectoryMade {
+        /// The request.
+        request: RequestId,
+    },
+    /// The path was renamed.
+    PathMoved {
+        /// The request.
+        request: RequestId,
+    },
+    /// The path is gone.
+    PathRemoved {
+        /// The request.
+        request: RequestId,
+    },
+    /// The request failed; nothing more comes on its channel.
+    RequestFailed {
+        /// The request.
+        request: RequestId,
+        /// Why.
+        code: FileFailure,
+        /// For people: what failed and what to do.
+        message: String,
+    },
+}
