@@ -16,14 +16,16 @@
 //!
 //! Start reading at [`message`], then [`frame`], [`flow`], [`dns`].
 
+pub mod dns;
 pub mod flow;
 pub mod frame;
 pub mod message;
 
+pub use dns::{NamePool, fuzz_dns};
 pub use flow::{FlowError, ReceiveWindow, SendWindow, WINDOW_BYTES};
 pub use frame::{
     CONTROL_BYTES_MAX, DATA_BYTES_MAX, Decoder, Frame, FrameError, GuestDecoder, HostDecoder,
-    encode_control, encode_credit, encode_data, encode_end_of_file,
+    encode_control, encode_credit, encode_data, encode_end_of_file, fuzz_frame,
 };
 pub use message::{
     ChannelId, DirectoryEntry, ExecId, FileFailure, FileKind, FileMetadata, GuestMessage,
