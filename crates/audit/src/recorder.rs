@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The one writer of a record.
+//!
+//! ```text
+//!          open                 disk full                      any other error
+//!  (files) ─────▶ Ready ───────────────────▶ Full (ends and kills only) ─────▶ Broken
+//!                   └──────────── any other error ──────────────────────────────▲
+//! ```
+//! Full and Broken end with this value: open the record again. Batching is the caller's: one call is
+//! one write and at most one flush.
+
+use crate::checkpoint::{Checkpoint, PublicKey, SigningKey};
+use crate::directory::{CHECKPOINT, CHECKPOINTS, Directory, RESERVE, SegmentName};
+use crate::disk::Disk;
+use crate::evidence::Recorded;
+use crate::line::{self, Header, LineError};
+use crate::record::{Entry, Event};
+use crate::recovery::{Dropped, OpenError, recover};
+use crate::text::ShortText;
+use crate::tree::{Frontier, TreeHead, leaf_hash};
+use rustix::fs::{FallocateFlags, fallocate};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, ErrorKind, Write as _};
+use std::path::Path;
+use thiserror::Error;
+use torno_policy::names::RecordSeq;
+
+/// When a batch counts as recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// On disk: it survives a power cut.
+    Synced,
+    /// With the kernel: it survives a crash of this process. See [`Recorder::sync_due`].
+    Written,
+}
+
+/// Why nothing was recorded. What the batch stood for must not happen.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum AppendError {
+    /// An earlier error: this recorder takes nothing more.
+    #[error("the record takes nothing more after an earlier failure; restart the notary")]
+    Broken,
+    /// The disk is full.
+    #[error("the record's disk is full; free space and restart the notary")]
+    Full(#[source] io::Error),
+    /// The disk failed.
+    #[error("the record can't be written; check the disk and restart the notary")]
+    Write(#[source] io::Error),
+    /// An entry has no line. Nothing was written, and the recorder still works.
+    #[error("the entry can't be printed as one bounded line")]
+    Line(#[from] LineError),
+    /// Only ends and kills pass through [`Recorder::append_final`].
+    #[error("only the end of something passes once the disk is full")]
+    NotFinal,
+}
+
+/// Who opens the record, and when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opening {
+    /// Unix milliseconds.
+    pub at_ms: u64,
+    /// Name and version of the writer.
+    pub software: ShortText,
+}
+
+/// Sizes on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// A segment that would grow over this is closed first.
+    pub segment_bytes: u64,
+    /// Room set aside at a time in the newest segment; 0 sets none aside.
+    pub set_aside_bytes: u64,
+    /// Disk kept back for ends and kills.
+    pub reserve_bytes: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            segment_bytes: SEGMENT_BYTES,
+            set_aside_bytes: SET_ASIDE_BYTES,
+            reserve_bytes: RESERVE_BYTES,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Health {
+    Ready,
+    Full,
+    Broken,
+}
+
+/// The writer. One in the world for a directory: it holds the directory's lock.
+pub struct Recorder {
+    pub(crate) directory: Directory,
+    key: SigningKey,
+    settings: Settings,
+    pub(crate) tree: Frontier,
+    signed: Option<Checkpoint>,
+    segment: SegmentName,
+    pub(crate) disk: Box<dyn Disk>,
+    length: u64,
+    set_aside_until: u64,
+    history: File,
+    history_bytes: u64,
+    /// Time of the first entry that is written and not synced.
+    unsynced_since_ms: Option<u64>,
+    health: Health,
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder")
+            .field("head", &self.head())
+            .field("health", &self.health)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Recorder {
+    /// Opens the record in a directory that exists with mode 0700, repairs a torn tail, and writes
+    /// `RecordOpened`, synced and signed.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; except for `Begin`, nothing was changed.
+    pub fn open(path: &Path, key: SigningKey, opening: Opening) -> Result<Self, OpenError> {
+        Self::open_with(path, key, opening, Settings::default())
+    }
+
+    /// [`Self::open`] with other sizes.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open_with(
+        path: &Path,
+        key: SigningKey,
+        opening: Opening,
+        settings: Settings,
+    ) -> Result<Self, OpenError> {
+        let (directory, shared) = Directory::open(path)?;
+        if shared {
+            return Err(OpenError::Shared);
+        }
+        if !directory.lock()? {
+            return Err(OpenError::Locked);
+        }
+        let recovered = recover(&directory, key.public())?;
+        for torn in recovered.dropped.iter().filter(|torn| torn.whole) {
+            directory.remove(&torn.segment.file())?;
+        }
+        let (segment, file, length) = match recovered.segment {
+            Some((segment, length)) => {
+                let file = directory.append(&segment.file())?;
+                file.set_len(length)?;
+                (segment, file, length)
+            }
+            None => begin_segment(&directory, &recovered.tree, key.public())?,
+        };
+        let history = directory.append(CHECKPOINTS)?;
+        history.set_len(recovered.history_bytes)?;
+        set_reserve(&directory, settings.reserve_bytes)?;
+        let mut recorder = Self {
+            directory,
+            key,
+            settings,
+            tree: recovered.tree,
+            signed: recovered.signed,
+            segment,
+            disk: Box::new(file),
+            length,
+            set_aside_until: length,
+            history,
+            history_bytes: recovered.history_bytes,
+            unsynced_since_ms: None,
+            health: Health::Ready,
+        };
+        recorder
+            .begin(opening, &recovered.dropped)
+            .map_err(OpenError::Begin)?;
+        Ok(recorder)
+    }
+
+    /// Writes a batch: all lines in one write, flushed if `Synced`. The order of the evidence is
+    /// the order of the batch.
+    ///
+    /// # Errors
+    /// See [`AppendError`]: then nothing of the batch counts, and (except after `Line`) every later
+    /// append fails too.
+    pub fn append<T>(
+        &mut self,
+        batch: Vec<(Entry, T)>,
+        durability: Durability,
+    ) -> Result<Vec<Recorded<T>>, AppendError> {
+        if self.health != Health::Ready {
+            return Err(AppendError::Broken);
+        }
+        self.write(batch, durability)
+    }
+
+    /// Writes ends and kills, synced, also when the disk is full: the reserve is given up for them.
+    ///
+    /// # Errors
+    /// `NotFinal` for any other event, else as [`Self::append`].
+    pub fn append_final<T>(
+        &mut self,
+        batch: Vec<(Entry, T)>,
+    ) -> Result<Vec<Recorded<T>>, AppendError> {
+        if !batch.iter().all(|(entry, _)| entry.event.is_final()) {
+            return Err(AppendError::NotFinal);
+        }
+        match self.health {
+            Health::Broken => return Err(AppendError::Broken),
+            Health::Full => self.give_up_reserve()?,
+            Health::Ready => {}
+        }
+        self.write(batch, Durability::Synced)
+    }
+
+    /// The place that the next entry gets, for entries of one batch that name each other.
+    #[must_use]
+    pub const fn next_seq(&self) -> RecordSeq {
+        RecordSeq(self.tree.size())
+    }
+
+    /// Size and root of what is recorded.
+    #[must_use]
+    pub fn head(&self) -> TreeHead {
+        self.tree.head()
+    }
+
+    /// The key that checkpoints verify with.
+    #[must_use]
+    pub const fn public_key(&self) -> &PublicKey {
+        self.key.public()
+    }
+
+    /// The newest signed head.
+    #[must_use]
+    pub const fn signed(&self) -> Option<&Checkpoint> {
+        self.signed.as_ref()
+    }
+
+    /// Whether appends still work.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.health == Health::Ready
+    }
+
+    /// Unix milliseconds at which [`Self::sync`] must have been called for what was only `Written`.
+    #[must_use]
+    pub fn sync_due(&self) -> Option<u64> {
+        self.unsynced_since_ms
+            .map(|since| since.saturating_add(SYNC_WITHIN_MS))
+    }
+
+    /// Flushes what was only `Written`.
+    ///
+    /// # Errors
+    /// `Broken` or `Write`: what was not flushed may be lost by a power cut.
+    pub fn sync(&mut self) -> Result<(), AppendError> {
+        if self.health == Health::Broken {
+            return Err(AppendError::Broken);
+        }
+        if self.unsynced_since_ms.is_some() {
+            // After a failed flush the kernel may have dropped the pages: never try again.
+            self.disk.sync().map_err(|error| self.broken(error))?;
+            self.unsynced_since_ms = None;
+        }
+        Ok(())
+    }
+
+    /// Signs the head, after flushing what it covers. Call it on kill, at close and about once a
+    /// second while records come in; with nothing new it does nothing.
+    ///
+    /// # Errors
+    /// As [`Self::append`].
+    pub fn checkpoint(&mut self) -> Result<(), AppendError> {
+        self.sync()?;
+        let head = self.tree.head();
+        if self.signed.as_ref().map(Checkpoint::head) == Some(head) {
+            return Ok(());
+        }
+        let checkpoint = self.key.sign(head);
+        self.keep(&checkpoint).map_err(|error| self.failed(error))?;
+        self.history_bytes += byte_count(checkpoint.note().as_bytes());
+        self.signed = Some(checkpoint);
+        Ok(())
+    }
+
+    /// Signs the head, closes the newest segment and begins the next.
+    ///
+    /// # Errors
+    /// As [`Self::append`].
+    pub fn rotate(&mut self) -> Result<(), AppendError> {
+        if self.health != Health::Ready {
+            return Err(AppendError::Broken);
+        }
+        if self.tree.size() == self.segment.0 {
+            return Ok(());
+        }
+        self.checkpoint()?;
+        let length = self.length;
+        self.disk
+            .truncate(length)
+            .and_then(|()| begin_segment(&self.directory, &self.tree, self.key.public()))
+            .map(|(segment, file, length)| {
+                self.segment = segment;
+                self.disk = Box::new(file);
+                self.length = length;
+                self.set_aside_until = length;
+            })
+            .map_err(|error| self.failed(error))
+    }
+
+    /// Signs the head and lets go of the directory.
+    ///
+    /// # Errors
+    /// As [`Self::append`].
+    pub fn close(mut self) -> Result<TreeHead, AppendError> {
+        self.checkpoint()?;
+        let length = self.length;
+        self.disk
+            .truncate(length)
+            .map_err(|error| self.failed(error))?;
+        Ok(self.tree.head())
+    }
+
+    fn begin(&mut self, opening: Opening, dropped: &[Dropped]) -> Result<(), AppendError> {
+        let entry = |event| Entry {
+            at_ms: opening.at_ms,
+            session: None,
+            event,
+        };
+        let mut batch: Vec<(Entry, ())> = dropped
+            .iter()
+            .map(|torn| Event::RecordRecovered {
+                dropped_bytes: torn.bytes,
+                dropped_sha256: torn.sha256,
+                segment: RecordSeq(torn.segment.0),
+            })
+            .map(|event| (entry(event), ()))
+            .collect();
+        let opened = Event::RecordOpened {
+            software: opening.software.clone(),
+            key: ShortText::new(self.key.public().to_string()),
+        };
+        batch.push((entry(opened), ()));
+        self.append(batch, Durability::Synced)?;
+        self.checkpoint()
+    }
+
+    fn write<T>(
+        &mut self,
+        batch: Vec<(Entry, T)>,
+        durability: Durability,
+    ) -> Result<Vec<Recorded<T>>, AppendError> {
+        let (bytes, leaves) = self.print(&batch)?;
+        let room = self.settings.segment_bytes.saturating_sub(self.length);
+        // Rotation needs new files; on a full disk the segment grows over its size instead.
+        if byte_count(&bytes) > room && self.health == Health::Ready {
+            self.rotate()?;
+        }
+        self.set_aside(byte_count(&bytes));
+        self.disk
+            .append(&bytes)
+            .map_err(|error| self.failed(error))?;
+        if self.unsynced_since_ms.is_none() {
+            self.unsynced_since_ms = batch.first().map(|(entry, _)| entry.at_ms);
+        }
+        if durability == Durability::Synced {
+            self.sync()?;
+        }
+        self.length += byte_count(&bytes);
+        let mut evidence = Vec::with_capacity(batch.len());
+        for ((_, value), leaf) in batch.into_iter().zip(leaves) {
+            evidence.push(Recorded::new(self.next_seq(), value));
+            self.tree.push(leaf);
+        }
+        Ok(evidence)
+    }
+
+    /// The batch's lines, and the hash of each.
+    fn print<T>(&self, batch: &[(Entry, T)]) -> Result<(Vec<u8>, Vec<crate::Digest>), LineError> {
+        let mut bytes = Vec::with_capacity(batch.len() * LINE_BYTES_TYPICAL);
+        let mut leaves = Vec::with_capacity(batch.len());
+        for (seq, (entry, _)) in (self.tree.size()..).zip(batch) {
+            let start = bytes.len();
+            line::print_into(&mut bytes, RecordSeq(seq), entry)?;
+            leaves.push(leaf_hash(bytes.get(start..).unwrap_or_default()));
+            bytes.push(b'\n');
+        }
+        Ok((bytes, leaves))
+    }
+
+    /// Room behind the end, so that a flush need not allocate. Best effort: without it the write
+    /// itself says whether there is room.
+    fn set_aside(&mut self, wanted: u64) {
+        let needed = self.length.saturating_add(wanted);
+        let step = self.settings.set_aside_bytes;
+        if step > 0 && needed > self.set_aside_until && self.health == Health::Ready {
+            let bytes = step.max(wanted);
+            // A refusal (full disk, file system without it) changes nothing.
+            let _ = self.disk.set_aside(self.length, bytes);
+            self.set_aside_until = self.length.saturating_add(bytes);
+        }
+    }
+
+    /// The history first: whoever finds the newest head finds it there too.
+    fn keep(&mut self, checkpoint: &Checkpoint) -> io::Result<()> {
+        self.history.set_len(self.history_bytes)?;
+        self.history.write_all(checkpoint.note().as_bytes())?;
+        self.history.sync_data()?;
+        self.directory
+            .replace(CHECKPOINT, checkpoint.note().as_bytes())
+    }
+
+    fn give_up_reserve(&mut self) -> Result<(), AppendError> {
+        self.directory
+            .remove(RESERVE)
+            .map_err(|error| self.broken(error))
+    }
+
+    /// After a failed write: what was written of it is cut off again, so that a full disk leaves
+    /// whole lines only.
+    fn failed(&mut self, error: io::Error) -> AppendError {
+        let full = matches!(
+            error.kind(),
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
+        );
+        if full && self.disk.truncate(self.length).is_ok() {
+            self.health = Health::Full;
+            self.set_aside_until = self.length;
+            AppendError::Full(error)
+        } else {
+            self.broken(error)
+        }
+    }
+
+    fn broken(&mut self, error: io::Error) -> AppendError {
+        self.health = Health::Broken;
+        AppendError::Write(error)
+    }
+}
+
+/// A new segment with its header, durable.
+fn begin_segment(
+    directory: &Directory,
+    tree: &Frontier,
+    key: &PublicKey,
+) -> io::Result<(SegmentName, File, u64)> {
+    let segment = SegmentName(tree.size());
+    let header = Header::new(tree.size(), tree.subtrees().to_vec(), key.to_string());
+    let mut bytes = header.print().map_err(io::Error::other)?;
+    bytes.push(b'\n');
+    let mut file = directory.create(&segment.file())?;
+    file.write_all(&bytes)?;
+    file.sync_data()?;
+    Ok((segment, file, byte_count(&bytes)))
+}
+
+/// Takes the reserve up again, as far as the disk has room.
+fn set_reserve(directory: &Directory, bytes: u64) -> io::Result<()> {
+    if bytes == 0 {
+        return directory.remove(RESERVE);
+    }
+    let file = directory.append(RESERVE)?;
+    Ok(fallocate(&file, FallocateFlags::empty(), 0, bytes)?)
+}
+
+/// LIMIT: 64 MiB, about 150,000 records: read back in under a second when the record is opened.
+const SEGMENT_BYTES: u64 = 64 << 20;
+/// 4 MiB set aside at a time: one allocation for about 10,000 records.
+const SET_ASIDE_BYTES: u64 = 4 << 20;
+/// LIMIT: 1 MiB holds the end and kill records of more than 1,000 sessions.
+const RESERVE_BYTES: u64 = 1 << 20;
+/// DESIGN §9: a decision without a credential is on disk within 100 ms.
+const SYNC_WITHIN_MS: u64 = 100;
+/// Room for one line; only a hint.
+const LINE_BYTES_TYPICAL: usize = 512;
+
+fn byte_count(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

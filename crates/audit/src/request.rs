@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The events of one request, in the order of its life: refused on the wire or decided, credential
+//! released, ended.
+
+use crate::record::Verdict;
+use crate::text::{List, LongText, ShortText};
+use serde::{Deserialize, Serialize};
+use torno_policy::decision::{Decision, Layer, Reason};
+use torno_policy::facts::{self, GitFacts, GitOperation, RefChange, RequestFacts};
+use torno_policy::names::{BindingId, CredentialName, Endpoint, Method, RecordSeq, RuleName};
+
+/// A request was judged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestDecided {
+    /// How it came in.
+    pub entry: facts::Entry,
+    /// Scheme, host and port.
+    pub endpoint: Endpoint,
+    /// The method.
+    pub method: Method,
+    /// The canonical path.
+    pub path: LongText,
+    /// Bytes of the query, when there is one. Its text is never kept.
+    pub query_bytes: Option<u64>,
+    /// The answer.
+    pub verdict: Verdict,
+    /// The layer that decided.
+    pub layer: Layer,
+    /// The rule that decided.
+    pub rule: ShortText,
+    /// Why not.
+    pub reason: Option<Reason>,
+    /// The credential that the answer covers, by name.
+    pub credential: Option<CredentialName>,
+    /// The binding it is covered by.
+    pub binding: Option<BindingId>,
+    /// Git facts.
+    pub git: Option<GitNote>,
+}
+
+impl RequestDecided {
+    /// The record of an answer.
+    #[must_use]
+    pub fn of(facts: &RequestFacts, decision: &Decision) -> Self {
+        let (verdict, layer, rule, reason, injection) = match decision {
+            Decision::Allow(permit) => {
+                let injection = permit.injection();
+                (
+                    Verdict::Allow,
+                    permit.layer(),
+                    permit.rule(),
+                    None,
+                    injection,
+                )
+            }
+            Decision::Ask(asked) => (Verdict::Ask, asked.layer, &asked.rule, None, None),
+            Decision::Deny(refusal) => {
+                let reason = Some(refusal.reason);
+                (Verdict::Deny, refusal.layer, &refusal.rule, reason, None)
+            }
+        };
+        let query_bytes = facts.path.query().map(|query| byte_count(query.len()));
+        Self {
+            entry: facts.entry,
+            endpoint: facts.endpoint.clone(),
+            method: facts.method.clone(),
+            path: LongText::new(facts.path.path()),
+            query_bytes,
+            verdict,
+            layer,
+            rule: rule_text(rule),
+            reason,
+            credential: injection.map(|injection| injection.credential.clone()),
+            binding: injection.map(|injection| injection.binding.clone()),
+            git: facts.git.as_ref().map(GitNote::of),
+        }
+    }
+}
+
+/// What a git request wants.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GitNote {
+    /// The operation.
+    pub operation: GitVerb,
+    /// The repository's path.
+    pub repository: LongText,
+    /// The references of a push.
+    pub references: List<ReferenceNote, REFERENCES_MAX>,
+}
+
+impl GitNote {
+    /// The record of git facts.
+    #[must_use]
+    pub fn of(facts: &GitFacts) -> Self {
+        let (operation, updates) = match &facts.operation {
+            GitOperation::DiscoverFetch => (GitVerb::DiscoverFetch, &[][..]),
+            GitOperation::Fetch => (GitVerb::Fetch, &[][..]),
+            GitOperation::DiscoverPush => (GitVerb::DiscoverPush, &[][..]),
+            GitOperation::Push(updates) => (GitVerb::Push, updates.as_slice()),
+        };
+        let references = updates.iter().map(|update| ReferenceNote {
+            name: ShortText::new(&update.name),
+            change: update.change,
+        });
+        Self {
+            operation,
+            repository: LongText::new(&facts.repository),
+            references: List::new(references),
+        }
+    }
+}
+
+/// One reference of a push.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReferenceNote {
+    /// Its full name.
+    pub name: ShortText,
+    /// What would happen to it.
+    pub change: RefChange,
+}
+
+/// A git operation, without its references.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GitVerb {
+    /// Which references are there to fetch?
+    DiscoverFetch,
+    /// Fetch.
+    Fetch,
+    /// Which references are there to push to?
+    DiscoverPush,
+    /// Push.
+    Push,
+}
+
+/// A credential leaves the vault for one request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CredentialReleased {
+    /// The decision it belongs to. In one batch with it: see [`crate::Recorder::next_seq`].
+    pub decision: RecordSeq,
+    /// Which one, by name.
+    pub credential: CredentialName,
+    /// Which version of it.
+    pub version: u32,
+    /// The binding that covers it.
+    pub binding: BindingId,
+    /// Where it goes.
+    pub endpoint: Endpoint,
+}
+
+/// How an allowed request ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestEnded {
+    /// The decision it belongs to.
+    pub decision: RecordSeq,
+    /// How.
+    pub outcome: Outcome,
+    /// The HTTP status, when one was seen.
+    pub status: Option<u16>,
+    /// Why it was refused, when it was.
+    pub reason: Option<Reason>,
+    /// Bytes of request body sent.
+    pub sent: u64,
+    /// Bytes of response body received.
+    pub received: u64,
+    /// Places where a released secret stood in the answer.
+    pub reflected: u32,
+    /// Placeholders that were carried inert in the request body.
+    pub carried: u32,
+    /// The address that was dialled.
+    pub address: Option<ShortText>,
+    /// Set when a company proxy resolved the name.
+    pub resolved_by_proxy: bool,
+}
+
+/// The ways a request ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The exchange was completed.
+    Completed,
+    /// It failed on our side or the far end's.
+    Refused,
+    /// The client or the far end went away in the middle.
+    Aborted,
+}
+
+/// Requests that were refused before they could be judged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestRefused {
+    /// Why.
+    pub reason: Reason,
+    /// The layer that refused.
+    pub layer: Layer,
+    /// The rule that refused.
+    pub rule: ShortText,
+    /// What was asked for, as far as it could be read.
+    pub target: ShortText,
+    /// How many equal ones this stands for.
+    pub count: u32,
+}
+
+/// LIMIT: a push of more references than this is judged whole; the record keeps 32 and the count.
+pub const REFERENCES_MAX: usize = 32;
+
+fn rule_text(rule: &RuleName) -> ShortText {
+    rule.into()
+}
+
+fn byte_count(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}
