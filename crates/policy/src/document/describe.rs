@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A grant in a few plain lines, as it is shown before the start.
+
+use crate::grant::{
+    AllowRule, GitGrant, Grant, HostPattern, Isolation, SecretGrant, WorkspaceMode,
+};
+use crate::names::Scheme;
+use crate::standing::Phase;
+use std::fmt::Display;
+
+/// What is granted, one line each.
+#[must_use]
+pub fn describe(grant: &Grant) -> Vec<String> {
+    let sandbox = &grant.sandbox;
+    let mut lines = vec![format!(
+        "sandbox: {} isolation, workspace {}",
+        isolation(sandbox.isolation),
+        workspace(sandbox.workspace)
+    )];
+    if !sandbox.also.is_empty() {
+        lines.push(format!("shows of the host: {}", sandbox.also.join(", ")));
+    }
+    if let Some(write) = &sandbox.files.write {
+        lines.push(format!("writes only: {}", write.join(", ")));
+    }
+    if !sandbox.files.hide.is_empty() {
+        lines.push(format!("hides: {}", sandbox.files.hide.join(", ")));
+    }
+    if let Some(install) = &grant.install {
+        let commands: Vec<_> = install
+            .run
+            .iter()
+            .map(|command| command.join(" "))
+            .collect();
+        lines.push(format!("installs with: {}", escaped(&commands.join("; "))));
+    }
+    lines.extend(grant.allow.iter().map(allow));
+    lines.extend(grant.secrets.iter().map(secret));
+    lines.extend(grant.git.iter().map(git));
+    if grant.allow.is_empty() && grant.secrets.is_empty() && grant.git.is_empty() {
+        lines.push("reaches nothing outside".to_owned());
+    }
+    lines
+}
+
+pub(super) fn isolation(isolation: Isolation) -> &'static str {
+    match isolation {
+        Isolation::Strongest => "strongest",
+        Isolation::Container => "container",
+        Isolation::Gvisor => "gvisor",
+        Isolation::Microvm => "microvm",
+        Isolation::Vm => "vm",
+    }
+}
+
+pub(super) fn workspace(mode: WorkspaceMode) -> &'static str {
+    match mode {
+        WorkspaceMode::Copy => "copied",
+        WorkspaceMode::Bind => "bound: the directory itself",
+        WorkspaceMode::None => "empty",
+    }
+}
+
+pub(super) fn allow(rule: &AllowRule) -> String {
+    let own = if rule.own_credentials {
+        ", with the client's own credentials"
+    } else {
+        ""
+    };
+    let when = if rule.phase == Phase::Install {
+        " while installing"
+    } else {
+        ""
+    };
+    format!(
+        "reaches {}: {} {}{own}{when}",
+        place(rule),
+        join(&rule.methods),
+        join(&rule.paths)
+    )
+}
+
+/// `https://docs.example.org`, with the port where it is not the scheme's.
+pub(super) fn place(rule: &AllowRule) -> String {
+    let host = match &rule.host {
+        HostPattern::Exact(host) => host.to_string(),
+        HostPattern::OneLabel(suffix) => format!("*.{suffix}"),
+    };
+    let scheme = match rule.scheme {
+        Scheme::Http => "http",
+        Scheme::Https => "https",
+    };
+    if rule.port == rule.scheme.default_port() {
+        format!("{scheme}://{host}")
+    } else {
+        format!("{scheme}://{host}:{}", rule.port)
+    }
+}
+
+pub(super) fn secret(secret: &SecretGrant) -> String {
+    let env = secret
+        .env
+        .as_ref()
+        .map(|env| format!(" (placeholder in {env})"))
+        .unwrap_or_default();
+    let methods = secret
+        .methods
+        .as_deref()
+        .map_or_else(|| "any method".to_owned(), join);
+    let paths = secret
+        .paths
+        .as_deref()
+        .map_or_else(|| "any path".to_owned(), join);
+    let when = if secret.phase == Phase::Install {
+        " while installing"
+    } else {
+        ""
+    };
+    format!(
+        "uses {}{env} where it is bound: {methods}, {paths}{when}",
+        secret.credential
+    )
+}
+
+pub(super) fn git(git: &GitGrant) -> String {
+    let mut may = Vec::new();
+    if git.fetch {
+        may.push("fetch".to_owned());
+    }
+    if !git.push_refs.is_empty() {
+        may.push(format!("push {}", git.push_refs.join(", ")));
+    }
+    if git.delete {
+        may.push("delete those".to_owned());
+    }
+    let with = git
+        .secret
+        .as_ref()
+        .map(|name| format!(" with {name}"))
+        .unwrap_or_default();
+    format!(
+        "git {}{}: {}{with}",
+        git.endpoint,
+        git.repository,
+        may.join(", ")
+    )
+}
+
+pub(super) fn join<T: Display>(items: &[T]) -> String {
+    items
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Commands are free text: what would move a terminal is shown as an escape.
+pub(super) fn escaped(text: &str) -> String {
+    text.chars()
+        .map(|c| {
+            if c.is_ascii_graphic() || c == ' ' {
+                c.to_string()
+            } else {
+                c.escape_unicode().to_string()
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a new grant gives beyond an old one: the lines that `torno trust` shows. Conservative: a
+//! change that can't be told to narrow is shown.
+
+use super::describe;
+use crate::binding::PathPattern;
+use crate::grant::{
+    AllowRule, GitGrant, Grant, HostPattern, Limits, SandboxGrant, SecretGrant, ToolPattern,
+    ToolRule, Verdict, WorkspaceMode,
+};
+use crate::names::Method;
+
+/// One line for each thing that `new` gives and `old` did not.
+#[must_use]
+pub fn widens(old: &Grant, new: &Grant) -> Vec<String> {
+    let mut lines = sandbox(&old.sandbox, &new.sandbox);
+    if new.install != old.install
+        && let Some(install) = &new.install
+    {
+        let commands: Vec<_> = install
+            .run
+            .iter()
+            .map(|command| command.join(" "))
+            .collect();
+        let commands = describe::escaped(&commands.join("; "));
+        lines.push(format!(
+            "installs with: {commands}, seeing: {}",
+            install.see.join(", ")
+        ));
+    }
+    let wider = new.allow.iter().filter(|rule| !covers(&old.allow, rule));
+    lines.extend(wider.map(describe::allow));
+    let wider = new
+        .secrets
+        .iter()
+        .filter(|secret| !has_secret(&old.secrets, secret));
+    lines.extend(wider.map(describe::secret));
+    let wider = new.git.iter().filter(|git| !has_git(&old.git, git));
+    lines.extend(wider.map(describe::git));
+    // Git requests at an endpoint fall back to its other rules when its last git grant goes.
+    let dropped = |git: &&GitGrant| !new.git.iter().any(|other| other.endpoint == git.endpoint);
+    let still = |git: &&GitGrant| {
+        !new.secrets.is_empty()
+            || new.allow.iter().any(|rule| {
+                matches_host(&rule.host, &HostPattern::Exact(git.endpoint.host.clone()))
+            })
+    };
+    let loose = old.git.iter().filter(dropped).filter(still);
+    lines.extend(loose.map(|git| format!("no longer limits git at {}", git.endpoint)));
+    lines.extend(tools(&old.tools, &new.tools));
+    lines
+}
+
+fn sandbox(old: &SandboxGrant, new: &SandboxGrant) -> Vec<String> {
+    let mut lines = Vec::new();
+    if new.isolation != old.isolation {
+        let (was, is) = (
+            describe::isolation(old.isolation),
+            describe::isolation(new.isolation),
+        );
+        lines.push(format!("isolation changes from {was} to {is}"));
+    }
+    if new.workspace != old.workspace && new.workspace != WorkspaceMode::None {
+        lines.push(format!(
+            "workspace is {}",
+            describe::workspace(new.workspace)
+        ));
+    }
+    let also = new
+        .also
+        .iter()
+        .filter(|directory| !old.also.contains(directory));
+    lines.extend(also.map(|directory| format!("shows of the host: {directory}")));
+    match (&old.files.write, &new.files.write) {
+        (_, None) if old.files.write.is_none() => {}
+        (Some(_), None) => lines.push("writes everywhere in the workspace".to_owned()),
+        (old, Some(new)) => {
+            let old = old.as_deref();
+            let wider = new
+                .iter()
+                .filter(|rule| !old.is_none_or(|old| covers_file(old, rule)));
+            lines.extend(wider.map(|rule| format!("writes {rule}")));
+        }
+        (None, None) => {}
+    }
+    let shown = old
+        .files
+        .hide
+        .iter()
+        .filter(|rule| !covers_file(&new.files.hide, rule));
+    lines.extend(shown.map(|rule| format!("no longer hides {rule}")));
+    let set = new
+        .env
+        .iter()
+        .filter(|variable| !old.env.contains(variable));
+    lines.extend(set.map(|(name, _)| format!("sets {name}")));
+    lines.extend(limits(&old.limits, &new.limits));
+    lines
+}
+
+fn limits(old: &Limits, new: &Limits) -> Vec<String> {
+    let pairs = [
+        ("wall time", old.wall_seconds, new.wall_seconds, "s"),
+        ("idle time", old.idle_seconds, new.idle_seconds, "s"),
+        ("CPU", old.cpu_milli, new.cpu_milli, "/1000"),
+        ("memory", old.memory_bytes, new.memory_bytes, " bytes"),
+        ("processes", old.pids, new.pids, ""),
+        ("disk", old.disk_bytes, new.disk_bytes, " bytes"),
+        ("egress", old.egress_bytes, new.egress_bytes, " bytes"),
+        ("records", old.records, new.records, ""),
+    ];
+    let raised = pairs.into_iter().filter(|(_, old, new, _)| new > old);
+    raised
+        .map(|(name, old, new, unit)| format!("{name} from {old} to {new}{unit}"))
+        .collect()
+}
+
+fn covers_file(rules: &[String], wanted: &str) -> bool {
+    let below = |rule: &str, path: &str| {
+        rule.strip_suffix("**")
+            .is_some_and(|directory| path.starts_with(directory))
+    };
+    rules
+        .iter()
+        .any(|rule| rule == wanted || below(rule, wanted))
+}
+
+/// Whether each pair of method and path of the rule is in some old rule: pairs, never the product.
+fn covers(old: &[AllowRule], rule: &AllowRule) -> bool {
+    let has = |method: &Method, path: &PathPattern| {
+        old.iter().any(|old| {
+            old.phase == rule.phase
+                && old.scheme == rule.scheme
+                && old.port == rule.port
+                && matches_host(&old.host, &rule.host)
+                && (old.own_credentials || !rule.own_credentials)
+                && old.methods.contains(method)
+                && old.paths.iter().any(|wide| wide.covers(path))
+        })
+    };
+    rule.methods
+        .iter()
+        .all(|method| rule.paths.iter().all(|path| has(method, path)))
+}
+
+fn matches_host(wide: &HostPattern, narrow: &HostPattern) -> bool {
+    match (wide, narrow) {
+        (HostPattern::OneLabel(suffix), HostPattern::Exact(host)) => {
+            let rest = host
+                .name()
+                .and_then(|name| name.split_once('.'))
+                .map(|(_, rest)| rest);
+            rest.is_some() && rest == suffix.name()
+        }
+        (HostPattern::Exact(_), _) | (HostPattern::OneLabel(_), HostPattern::OneLabel(_)) => {
+            wide == narrow
+        }
+    }
+}
+
+fn has_secret(old: &[SecretGrant], secret: &SecretGrant) -> bool {
+    let methods = |old: &SecretGrant| match (&old.methods, &secret.methods) {
+        (None, _) => true,
+        (Some(_), None) => false,
+        (Some(old), Some(new)) => new.iter().all(|method| old.contains(method)),
+    };
+    let paths = |old: &SecretGrant| match (&old.paths, &secret.paths) {
+        (None, _) => true,
+        (Some(_), None) => false,
+        (Some(old), Some(new)) => new
+            .iter()
+            .all(|path| old.iter().any(|old| old.covers(path))),
+    };
+    old.iter().any(|old| {
+        old.credential == secret.credential
+            && old.phase == secret.phase
+            && methods(old)
+            && paths(old)
+    })
+}
+
+fn has_git(old: &[GitGrant], git: &GitGrant) -> bool {
+    old.iter().any(|old| {
+        old.endpoint == git.endpoint
+            && old.repository == git.repository
+            && old.secret == git.secret
+            && (old.fetch || !git.fetch)
+            && (old.delete || !git.delete)
+            && git
+                .push_refs
+                .iter()
+                .all(|name| old.push_refs.contains(name))
+    })
+}
+
+fn tools(old: &[ToolRule], new: &[ToolRule]) -> Vec<String> {
+    let same = |a: &ToolRule, b: &ToolRule| a.tool == b.tool && a.when == b.when;
+    let name = |rule: &ToolRule| match &rule.tool {
+        ToolPattern::Exact(tool) => tool.to_string(),
+        ToolPattern::Server(server) => format!("{server}*"),
+    };
+    let verdict = |verdict: Verdict| match verdict {
+        Verdict::Deny => "denied",
+        Verdict::Ask => "asked about",
+        Verdict::Allow => "allowed",
+    };
+    let mut lines = Vec::new();
+    for rule in new.iter().filter(|rule| rule.verdict != Verdict::Deny) {
+        if !old
+            .iter()
+            .any(|old| same(old, rule) && old.verdict >= rule.verdict)
+        {
+            lines.push(format!("tool {} is {}", name(rule), verdict(rule.verdict)));
+        }
+    }
+    for rule in old.iter().filter(|rule| rule.verdict != Verdict::Allow) {
+        if !new.iter().any(|new| same(new, rule)) {
+            lines.push(format!(
+                "tool {} is no longer {}",
+                name(rule),
+                verdict(rule.verdict)
+            ));
+        }
+    }
+    lines
+}
