@@ -1,2 +1,133 @@
-//! placeholder
-fn main() {}
+// SPDX-License-Identifier: Apache-2.0
+//! `cargo xtask`: every task of the project, the same ones that CI calls.
+//!
+//! Purpose: build, check, test and show Torno with one command each, on a fresh machine.
+//! Trust: reads the repository and the machine's own package sources; writes below `target/`.
+//! Not here: any code of the product. Start reading at [`lanes`], which names each task's steps.
+
+mod bans;
+mod boundaries;
+mod build;
+mod fuzz;
+mod lanes;
+mod packages;
+mod setup;
+mod shell;
+mod skips;
+mod source;
+mod tidy;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Tasks of the Torno project")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Install what is missing, build, and watch a hostile program fail (the project's show piece).
+    Demo,
+    /// Everything CI runs: set-up, build, lints, all tests, e2e, boundaries, bans, fuzz smoke.
+    Test,
+    /// Under a minute: format, tidy, boundaries, bans, clippy.
+    Check,
+    /// The shape of the code: sizes, names, headers, lints, words.
+    Tidy,
+    /// Who may link, expose, spawn and be unsafe.
+    Boundaries,
+    /// Licences, banned crates and sources.
+    Bans,
+    /// The end-to-end stories alone.
+    E2e {
+        /// Only stories whose name contains this.
+        filter: Option<String>,
+    },
+    /// Mutate the committed inputs of every hostile parser.
+    Fuzz {
+        /// Seconds for each target.
+        #[arg(default_value_t = fuzz::SECONDS_DEFAULT)]
+        seconds: u64,
+    },
+    /// Long campaigns against a running Torno.
+    Campaign {
+        /// Which one.
+        #[arg(value_enum)]
+        which: Campaign,
+    },
+    /// Benchmarks beside peers, release build.
+    Bench {
+        /// Which one; both when absent.
+        #[arg(value_enum)]
+        which: Option<Bench>,
+        /// Where the rows go.
+        #[arg(long)]
+        json: PathBuf,
+    },
+    /// Write the golden files anew from what the code does now.
+    Golden,
+    /// Install what is missing (Debian, root), or print the command that does.
+    Setup,
+    /// The static guest, then tornod with its digest, torno and the stage, side by side.
+    Build {
+        /// The release profile.
+        #[arg(long)]
+        release: bool,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Campaign {
+    /// kill -9 of each role at named steps and random points.
+    Crash,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Bench {
+    /// Requests, latency and bytes through the gate.
+    Egress,
+    /// Start of a sandbox.
+    Start,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: &Task) -> anyhow::Result<()> {
+    let root = packages::root()?;
+    match task {
+        Task::Demo => lanes::demo(&root),
+        Task::Test => lanes::test(&root),
+        Task::Check => lanes::check(&root),
+        Task::Tidy => tidy::run(&root),
+        Task::Boundaries => boundaries::run(&root),
+        Task::Bans => bans::run(&root),
+        Task::E2e { filter } => lanes::e2e(&root, filter.as_deref()),
+        Task::Fuzz { seconds } => fuzz::run(&root, *seconds),
+        Task::Campaign {
+            which: Campaign::Crash,
+        } => lanes::stage_program(&root, &["torno-campaign", "crash"]),
+        Task::Bench { which, json } => {
+            let which = match which {
+                None => "all",
+                Some(Bench::Egress) => "egress",
+                Some(Bench::Start) => "start",
+            };
+            lanes::bench(&root, which, json)
+        }
+        Task::Golden => lanes::golden(&root),
+        Task::Setup => setup::run(&root).map(|_| ()),
+        Task::Build { release } => build::run(&root, build::Profile::new(*release)).map(|_| ()),
+    }
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Calls and constructions that only one place may hold, read from the sources without tests.
+
+use crate::source::Source;
+use crate::tidy::Finding;
+
+/// What a pure crate's source may not name.
+const PURE: [&str; 3] = [
+    "crates/policy/",
+    "crates/guest-protocol/",
+    "crates/notary-protocol/",
+];
+const EFFECTS: [&str; 10] = [
+    "std::fs",
+    "TcpStream",
+    "TcpListener",
+    "UdpSocket",
+    "ToSocketAddrs",
+    "std::env",
+    "std::process",
+    "std::thread",
+    "SystemTime",
+    "Instant",
+];
+
+/// Where `unsafe` may stand.
+const UNSAFE: [&str; 4] = [
+    "crates/sandbox/src/sys.rs",
+    "crates/sandbox/src/sys/",
+    "crates/vault/src/sys.rs",
+    "crates/vault/src/sys/",
+];
+
+/// Who may start a program, and why.
+const SPAWN: [(&str, &str); 6] = [
+    ("crates/sandbox/src/", "runtimes of the drivers"),
+    ("crates/guest/src/", "the workload's commands"),
+    ("crates/cli/src/start", "tornod on demand"),
+    ("crates/control/src/spawn.rs", "the roles"),
+    ("xtask/", "tasks"),
+    ("stage/", "the world around Torno"),
+];
+
+/// Who may call `expose`, and how often.
+const EXPOSE: [(&str, usize); 4] = [
+    ("crates/egress/src/", 1),
+    ("crates/notary-protocol/src/", 1),
+    ("crates/notary/src/", 1),
+    // The vault's own: out of the sealed row into the credential in transit.
+    ("crates/vault/src/", 1),
+];
+
+/// Checks every source.
+pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for source in sources {
+        findings.extend(single_file(source));
+    }
+    findings.extend(expose(sources));
+    findings
+}
+
+fn single_file(source: &Source) -> Vec<Finding> {
+    let place = source.path.display().to_string();
+    let within = |places: &[&str]| places.iter().any(|p| place.starts_with(p));
+    let mut findings = Vec::new();
+    let mut find = |rule, at, what: &str| {
+        findings.push(Finding {
+            rule,
+            place: place.clone(),
+            what: format!("line {}: {what}", source.line_of(at)),
+        });
+    };
+    if !within(&UNSAFE) {
+        for at in source.find("unsafe") {
+            find(
+                "unsafe",
+                at,
+                "`unsafe` stands only in sandbox/src/sys and vault/src/sys",
+            );
+        }
+    }
+    if !within(&SPAWN.map(|(start, _)| start)) {
+        for at in source.find("Command::new") {
+            find("spawn", at, "this place starts no programs");
+        }
+    }
+    if within(&PURE) {
+        for effect in EFFECTS {
+            for at in source.find(effect) {
+                find(
+                    "pure",
+                    at,
+                    &format!("`{effect}` in a pure crate; take it as an argument"),
+                );
+            }
+        }
+    }
+    if !place.starts_with("crates/policy/src/decide") {
+        for at in permits(source) {
+            find(
+                "permit",
+                at,
+                "a Permit is made in policy::decide and nowhere else",
+            );
+        }
+    }
+    findings
+}
+
+/// Where a `Permit` is constructed: `Permit {` that is no definition, impl, pattern or import.
+fn permits(source: &Source) -> Vec<usize> {
+    let mut found = Vec::new();
+    for at in source.find("Permit") {
+        let before = source.code.get(..at).unwrap_or_default();
+        let after = source.code.get(at + "Permit".len()..).unwrap_or_default();
+        let keyword = before.split_whitespace().next_back().unwrap_or_default();
+        let braces = after.trim_start().starts_with('{');
+        // `-> Permit {`, `impl X for Permit {`, `struct Permit {`, and `Effect::Permit`.
+        let other = ["struct", "impl", "for", "->", "enum"].contains(&keyword)
+            || before.ends_with("Effect::")
+            || before.ends_with("->");
+        if braces && !other {
+            found.push(at);
+        }
+    }
+    found
+}
+
+fn expose(sources: &[Source]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let calls = |source: &Source| -> Vec<usize> {
+        let mut calls = source.find(".expose(");
+        calls.extend(source.find("::expose"));
+        calls
+    };
+    let mut inside = [0_usize; EXPOSE.len()];
+    for source in sources {
+        let place = source.path.display().to_string();
+        let row = EXPOSE
+            .iter()
+            .position(|(start, _)| place.starts_with(start));
+        for at in calls(source) {
+            match row.and_then(|row| inside.get_mut(row)) {
+                Some(count) => *count += 1,
+                None => findings.push(Finding {
+                    rule: "expose",
+                    place: place.clone(),
+                    what: format!(
+                        "line {}: this crate exposes no credential",
+                        source.line_of(at)
+                    ),
+                }),
+            }
+        }
+    }
+    for ((place, most), count) in EXPOSE.into_iter().zip(inside) {
+        if count > most {
+            findings.push(Finding {
+                rule: "expose",
+                place: place.to_owned(),
+                what: format!("{count} calls of `expose`, at most {most}"),
+            });
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn rules(path: &str, text: &str) -> Vec<&'static str> {
+        let source = Source::new(Path::new(path), text.to_owned());
+        check(&[source]).into_iter().map(|f| f.rule).collect()
+    }
+
+    #[test]
+    fn unsafe_outside_sys_is_seen() {
+        let text = "fn f() { unsafe { g() } }";
+        assert_eq!(rules("crates/egress/src/x.rs", text), ["unsafe"]);
+        assert_eq!(rules("crates/sandbox/src/driver.rs", text), ["unsafe"]);
+        assert!(rules("crates/sandbox/src/sys/mount.rs", text).is_empty());
+        assert!(rules("crates/egress/src/x.rs", "// unsafe\nfn unsafe_name() {}").is_empty());
+    }
+
+    #[test]
+    fn starting_a_program_from_the_gate_is_seen() {
+        let text = "fn f() { std::process::Command::new(\"sh\"); }";
+        assert_eq!(rules("crates/egress/src/x.rs", text), ["spawn"]);
+        assert_eq!(rules("crates/cli/src/run.rs", text), ["spawn"]);
+        assert!(rules("crates/cli/src/start.rs", text).is_empty());
+        assert!(rules("crates/guest/src/exec.rs", text).is_empty());
+    }
+
+    #[test]
+    fn a_permit_made_outside_decide_is_seen() {
+        let made = "fn f() -> Permit { Permit { session } }";
+        assert_eq!(rules("crates/policy/src/grant.rs", made), ["permit"]);
+        assert_eq!(
+            rules(
+                "crates/notary/src/answer.rs",
+                "let p = policy::Permit { x };"
+            ),
+            ["permit"]
+        );
+        assert!(rules("crates/policy/src/decide.rs", made).is_empty());
+        let defined = "pub struct Permit { a: u8 }\nimpl Permit { }\nimpl X for Permit { }";
+        assert!(rules("crates/policy/src/decision.rs", defined).is_empty());
+    }
+
+    #[test]
+    fn a_second_call_of_expose_and_one_elsewhere_are_seen() {
+        let one = "fn f() { c.expose(); }";
+        assert!(rules("crates/egress/src/inject.rs", one).is_empty());
+        let two = "fn f() { c.expose(); C::expose(&c); }";
+        assert_eq!(rules("crates/egress/src/inject.rs", two), ["expose"]);
+        assert_eq!(rules("crates/control/src/desk.rs", one), ["expose"]);
+        let split = [
+            Source::new(Path::new("crates/egress/src/a.rs"), one.to_owned()),
+            Source::new(Path::new("crates/egress/src/b.rs"), one.to_owned()),
+        ];
+        assert_eq!(check(&split).len(), 1);
+    }
+
+    #[test]
+    fn a_clock_or_a_file_in_a_pure_crate_is_seen() {
+        let text = "use std::fs; fn f() { let _ = std::time::Instant::now(); }";
+        assert_eq!(rules("crates/policy/src/x.rs", text), ["pure", "pure"]);
+        assert!(rules("crates/control/src/x.rs", text).is_empty());
+    }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The binaries, side by side: the static guest first, then tornod and torno with its digest, then
+//! the stage's programs.
+
+mod elf;
+
+use crate::packages::Graph;
+use crate::shell;
+use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+
+/// Which cargo profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Profile {
+    /// One profile for clippy, tests, e2e and the demo.
+    Dev,
+    /// Benchmarks only.
+    Release,
+}
+
+impl Profile {
+    /// From the command line's flag.
+    pub(crate) fn new(release: bool) -> Self {
+        if release { Self::Release } else { Self::Dev }
+    }
+
+    fn directory(self) -> &'static str {
+        match self {
+            Self::Dev => "debug",
+            Self::Release => "release",
+        }
+    }
+
+    fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::Dev => &[],
+            Self::Release => &["--release"],
+        }
+    }
+}
+
+/// What was built.
+#[derive(Debug)]
+pub(crate) struct Built {
+    /// Where torno, tornod, torno-guest and torno-demo lie.
+    pub(crate) directory: PathBuf,
+    /// The guest's SHA-256, hex.
+    pub(crate) guest: String,
+}
+
+/// The variable through which tornod learns which guest is its own.
+pub(crate) const GUEST_DIGEST: &str = "TORNO_GUEST_SHA256";
+
+/// Builds everything.
+pub(crate) fn run(root: &Path, profile: Profile) -> Result<Built> {
+    let target = Graph::load(root)?.target;
+    let directory = target.join(profile.directory());
+    let guest = guest(root, profile, &target)?;
+    let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(&guest));
+    shell::run(
+        shell::cargo(root)
+            .args(["build", "--locked"])
+            .args(profile.arguments())
+            .args([
+                "-p",
+                "torno-control",
+                "-p",
+                "torno-cli",
+                "-p",
+                "torno-stage",
+            ])
+            .env(GUEST_DIGEST, &digest),
+    )?;
+    place(&directory.join("torno-guest"), &guest)?;
+    eprintln!(
+        "   torno, tornod, torno-guest ({digest}) in {}",
+        directory.display()
+    );
+    Ok(Built {
+        directory,
+        guest: digest,
+    })
+}
+
+/// Builds the guest, and holds it to being static.
+fn guest(root: &Path, profile: Profile, target: &Path) -> Result<Vec<u8>> {
+    // The target is named, so that the flags don't reach build scripts and macros.
+    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    shell::run(
+        shell::cargo(root)
+            .args([
+                "build",
+                "--locked",
+                "-p",
+                "torno-guest",
+                "--target",
+                &platform,
+            ])
+            .args(profile.arguments())
+            .env("RUSTFLAGS", "-Ctarget-feature=+crt-static"),
+    )?;
+    let path = target
+        .join(&platform)
+        .join(profile.directory())
+        .join("torno-guest");
+    let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let asks = elf::asks_of_the_system(&bytes)?;
+    if asks.is_empty() {
+        Ok(bytes)
+    } else {
+        bail!("torno-guest is not static: it has {}", asks.join(" and "))
+    }
+}
+
+/// Puts a file in place by rename, so that a running copy is never written to.
+fn place(path: &Path, bytes: &[u8]) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    if std::fs::read(path).is_ok_and(|old| old == bytes) {
+        return Ok(());
+    }
+    let fresh = path.with_extension("fresh");
+    std::fs::write(&fresh, bytes)
+        .and_then(|()| std::fs::set_permissions(&fresh, std::fs::Permissions::from_mode(0o755)))
+        .and_then(|()| std::fs::rename(&fresh, path))
+        .with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The steps of each task, in order: read this file to know what CI does.
+
+use crate::build::{self, Built, GUEST_DIGEST, Profile};
+use crate::setup::{self, Tools};
+use crate::skips::{self, Tally};
+use crate::{bans, boundaries, fuzz, shell, tidy};
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+use std::process::Command;
+
+/// Seconds of mutation for each parser in `test`.
+const FUZZ_SMOKE_SECONDS: u64 = 5;
+
+/// Where the stage finds the binaries under test.
+const BINARIES: &str = "TORNO_BINARIES";
+
+/// Under a minute, once built: what to run before a commit.
+pub(crate) fn check(root: &Path) -> Result<()> {
+    shell::step("format", || format(root))?;
+    shell::step("tidy", || tidy::run(root))?;
+    shell::step("boundaries", || boundaries::run(root))?;
+    shell::step("bans", || bans::run(root))?;
+    shell::step("clippy", || clippy(root, None))
+}
+
+/// Everything. A step that fails does not hide the ones after it.
+pub(crate) fn test(root: &Path) -> Result<()> {
+    let committed = skips::committed(root)?;
+    let tools = setup::run(root).context("set-up")?;
+    let built = build::run(root, Profile::Dev).context("build")?;
+    let mut tally = Tally::default();
+    let mut step = |name: &str, action: &dyn Fn() -> Result<()>| {
+        let result = shell::step(name, action);
+        if let Err(error) = &result {
+            eprintln!("── {error:#}");
+        }
+        tally.step(name, &result);
+    };
+    step("format", &|| format(root));
+    step("tidy", &|| tidy::run(root));
+    step("boundaries", &|| boundaries::run(root));
+    step("bans", &|| bans::run(root));
+    step("clippy", &|| clippy(root, Some(&built)));
+    step("fuzz smoke", &|| fuzz::run(root, FUZZ_SMOKE_SECONDS));
+    let others = ["test", "--locked", "--workspace", "--no-fail-fast"];
+    let own = ["--lib", "--bins", "--tests"];
+    let mut tests = shell::cargo(root);
+    tests
+        .args(others)
+        .args(own)
+        .args(["--exclude", "torno-stage"]);
+    run_tests(&mut tests, &built, &tools, &mut tally)?;
+    let mut docs = shell::cargo(root);
+    docs.args(others).arg("--doc");
+    run_tests(&mut docs, &built, &tools, &mut tally)?;
+    let mut stage = shell::cargo(root);
+    stage.args(["test", "--locked", "-p", "torno-stage", "--lib", "--bins"]);
+    run_tests(&mut stage, &built, &tools, &mut tally)?;
+    run_tests(&mut stories(root, None), &built, &tools, &mut tally)?;
+    tally.finish(&committed)
+}
+
+/// The end-to-end stories alone.
+pub(crate) fn e2e(root: &Path, filter: Option<&str>) -> Result<()> {
+    let tools = setup::run(root).context("set-up")?;
+    let built = build::run(root, Profile::Dev).context("build")?;
+    let mut tally = Tally::default();
+    let good = run_tests(&mut stories(root, filter), &built, &tools, &mut tally)?;
+    if good {
+        Ok(())
+    } else {
+        bail!("stories failed")
+    }
+}
+
+/// The show piece.
+pub(crate) fn demo(root: &Path) -> Result<()> {
+    stage_program(root, &["torno-demo"])
+}
+
+/// One of the stage's programs, against what was just built.
+pub(crate) fn stage_program(root: &Path, program: &[&str]) -> Result<()> {
+    let tools = setup::run(root).context("set-up")?;
+    let built = build::run(root, Profile::Dev).context("build")?;
+    let (name, arguments) = program.split_first().context("no program")?;
+    let path = built.directory.join(name);
+    if !path.exists() {
+        bail!(
+            "{} was not built: this task is not part of this version",
+            path.display()
+        );
+    }
+    shell::run(surrounded(
+        shell::program(path).args(arguments),
+        &built,
+        &tools,
+    ))
+}
+
+/// The benchmarks, with the release profile.
+pub(crate) fn bench(root: &Path, which: &str, json: &Path) -> Result<()> {
+    let tools = setup::run(root).context("set-up")?;
+    let built = build::run(root, Profile::Release).context("build")?;
+    let path = built.directory.join("torno-bench");
+    if !path.exists() {
+        bail!(
+            "{} was not built: this task is not part of this version",
+            path.display()
+        );
+    }
+    let mut bench = shell::program(path);
+    bench.arg(which).arg("--json").arg(json);
+    shell::run(surrounded(&mut bench, &built, &tools))
+}
+
+/// Golden files are written by the tests that compare them.
+pub(crate) fn golden(root: &Path) -> Result<()> {
+    let test = ["test", "--locked", "--workspace", "--lib", "golden"];
+    shell::run(shell::cargo(root).args(test).env("TORNO_GOLDEN", "write"))?;
+    shell::run(
+        shell::program("git")
+            .current_dir(root)
+            .args(["diff", "--stat"]),
+    )
+}
+
+fn format(root: &Path) -> Result<()> {
+    shell::run(shell::cargo(root).args(["fmt", "--all", "--check"]))
+}
+
+fn clippy(root: &Path, built: Option<&Built>) -> Result<()> {
+    let mut clippy = shell::cargo(root);
+    clippy.args([
+        "clippy",
+        "--locked",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ]);
+    if let Some(built) = built {
+        clippy.env(GUEST_DIGEST, &built.guest);
+    }
+    shell::run(&mut clippy)
+}
+
+fn stories(root: &Path, filter: Option<&str>) -> Command {
+    let mut command = shell::cargo(root);
+    command.args(["test", "--locked", "-p", "torno-stage", "--test", "e2e"]);
+    command.args(filter);
+    command
+}
+
+/// Runs a cargo test command and counts. Output of passing tests is shown, for their skips.
+fn run_tests(
+    command: &mut Command,
+    built: &Built,
+    tools: &Tools,
+    tally: &mut Tally,
+) -> Result<bool> {
+    command.args(["--", "--show-output"]);
+    let name = shell::shown(command);
+    let good = shell::watch(surrounded(command, built, tools), |line| tally.line(line))?;
+    if !good {
+        tally.step(&name, &Err(anyhow::anyhow!("ended with a failure")));
+    }
+    Ok(good)
+}
+
+fn surrounded<'c>(command: &'c mut Command, built: &Built, tools: &Tools) -> &'c mut Command {
+    command
+        .env("PATH", tools.path())
+        .env(BINARIES, &built.directory)
+        .env(GUEST_DIGEST, &built.guest)
+}
