@@ -6,6 +6,7 @@ use crate::packages::Graph;
 use crate::shell;
 use crate::tidy::{self, Finding};
 use anyhow::Result;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Crates that must not be linked, and why.
@@ -38,9 +39,6 @@ const LICENCES: [&str; 14] = [
     "MPL-2.0",
 ];
 
-/// The one registry, as cargo names it.
-const REGISTRY: &str = concat!("registry+https://github.com/rust-lang/", "crates.io-index");
-
 /// Checks the graph, and runs `cargo deny` where there is one.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let findings = check(&Graph::load(root)?);
@@ -54,6 +52,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 
 fn check(graph: &Graph) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let registry = registry(graph);
     for package in graph.packages.values() {
         let mut find = |rule, what: String| {
             findings.push(Finding {
@@ -68,7 +67,7 @@ fn check(graph: &Graph) -> Vec<Finding> {
         let Some(source) = &package.source else {
             continue;
         };
-        if source != REGISTRY {
+        if Some(source.as_str()) != registry {
             find("source", format!("comes from {source}"));
         }
         match &package.license {
@@ -78,6 +77,20 @@ fn check(graph: &Graph) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// The one registry: where most packages come from, and a registry.
+fn registry(graph: &Graph) -> Option<&str> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for source in graph.packages.values().filter_map(|p| p.source.as_deref()) {
+        if source.starts_with("registry+") {
+            *counts.entry(source).or_default() += 1;
+        }
+    }
+    counts
+        .into_iter()
+        .max_by_key(|(_, count)| *count)
+        .map(|(source, _)| source)
 }
 
 /// Whether an SPDX expression can be met: one branch of its ORs, all parts of its ANDs.
@@ -102,8 +115,10 @@ fn permitted(expression: &str) -> bool {
 mod tests {
     use super::*;
     use crate::packages::Package;
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeSet;
     use std::path::PathBuf;
+
+    const REGISTRY: &str = "registry+https://registry.test/index";
 
     fn rules(name: &str, source: &str, license: Option<&str>) -> Vec<&'static str> {
         let package = Package {
