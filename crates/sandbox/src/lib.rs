@@ -1,1 +1,48 @@
-//! placeholder
+// SPDX-License-Identifier: Apache-2.0
+//! Sandboxes: spec and host facts → plan (pure) → a running sandbox, and its end.
+//!
+//! **Purpose.** Make a sealed place for hostile code at a named isolation level, or refuse.
+//!
+//! **Trust.** Fed by the launcher role with specs made from accepted grants. It reaches namespaces,
+//! cgroups and runtimes of the host; it knows nothing of credentials or session data, and opens no
+//! path that a workload named.
+//!
+//! **Invariants.** The level is the one asked for (I11). Inside there is no interface but loopback and
+//! no descriptor but the link (I2). A limit that can't be held refuses the start. A failed start and a
+//! removed sandbox leave no process, cgroup, mount, namespace or file (I10). `unsafe` is in `sys`.
+//!
+//! **Not here.** What a dial may reach (`torno-egress`), what the first process says
+//! (`torno-guest-protocol`), copying of workspaces (the porter).
+//!
+//! **Start reading at** [`plan()`], then [`start()`].
+
+mod cgroup;
+mod facts;
+mod keeper;
+mod network;
+mod plan;
+mod runtime;
+mod seccomp;
+mod spec;
+mod stage;
+mod start;
+#[expect(
+    unsafe_code,
+    reason = "the one module with system calls that have no safe binding"
+)]
+mod sys;
+
+pub use cgroup::{Census, Cgroup, CgroupError, CgroupHost, CgroupValues};
+pub use facts::{HostFacts, Paths, RootEntry};
+pub use keeper::keeper_main;
+pub use network::{CAPTURE_PORT, NetworkError, PROXY_PORT, RULESET, SealedNetwork};
+pub use plan::{Plan, PlanError, plan, trust_environment};
+pub use runtime::{Runtime, RuntimeKind};
+pub use spec::{
+    AlsoDirectory, GUEST_PATH, GuestError, INSIDE_UID, Level, SandboxId, SandboxIdError,
+    SandboxSpec, UID_RANGE, VerifiedGuest, Workspace,
+};
+pub use start::{
+    Handle, StartError, StartInputs, StartStep, Started, Unwatched, Watch, adopt_orphans, start,
+    start_watched,
+};

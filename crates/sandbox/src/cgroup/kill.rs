@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Ending a group: every process in it, whatever it forked, set or left, then its directories.
+//! `killed` is said only after a census found nobody.
+
+use super::Cgroup;
+use rustix::process::{Pid, Signal, WaitOptions};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// LIMIT: a killed process that still lives after this is stuck in the kernel; the caller is told.
+const DEATH_WAIT: Duration = Duration::from_secs(10);
+/// LIMIT: how often the group is looked at while it dies (kill of two processes takes 1.3 ms).
+const LOOK_EVERY: Duration = Duration::from_micros(500);
+
+/// Who lived before and after a kill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Census {
+    /// Processes found in the group when the kill began.
+    pub alive_before: usize,
+    /// Processes left; not 0 only if the kernel couldn't end them in time.
+    pub alive_after: usize,
+}
+
+impl Cgroup {
+    /// Pids of the group's processes, sub-groups included.
+    #[must_use]
+    pub fn members(&self) -> BTreeSet<i32> {
+        let mut pids = BTreeSet::new();
+        match (&self.unified, self.v1.first()) {
+            (Some(directory), _) | (None, Some((_, directory))) => collect(directory, &mut pids),
+            (None, None) => {}
+        }
+        pids
+    }
+
+    /// Whether no process is left.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let events = self
+            .unified
+            .as_ref()
+            .map(|group| fs::read_to_string(group.join("cgroup.events")));
+        match events {
+            Some(Ok(text)) => text.lines().any(|line| line == "populated 0"),
+            Some(Err(error)) => error.kind() == io::ErrorKind::NotFound,
+            None => self.members().is_empty(),
+        }
+    }
+
+    /// Kills everything inside and waits until the census is 0.
+    pub fn kill(&self) -> Census {
+        let before = self.members();
+        let deadline = Instant::now() + DEATH_WAIT;
+        let mut seen = before.clone();
+        loop {
+            if !self.kill_at_once() {
+                self.kill_frozen(&mut seen);
+            }
+            let look_until = (Instant::now() + Duration::from_millis(50)).min(deadline);
+            while !self.is_empty() && Instant::now() < look_until {
+                reap(&seen);
+                thread::sleep(LOOK_EVERY);
+            }
+            if self.is_empty() || Instant::now() >= deadline {
+                break;
+            }
+        }
+        reap(&seen);
+        Census {
+            alive_before: before.len(),
+            alive_after: if self.is_empty() {
+                0
+            } else {
+                self.members().len()
+            },
+        }
+    }
+
+    /// v2 since Linux 5.14: one write, no race with forks.
+    fn kill_at_once(&self) -> bool {
+        self.unified
+            .as_ref()
+            .is_some_and(|group| fs::write(group.join("cgroup.kill"), "1").is_ok())
+    }
+
+    /// Elsewhere: frozen, nobody can fork; signalled, thawed, nobody runs on.
+    fn kill_frozen(&self, seen: &mut BTreeSet<i32>) {
+        let v1 = self
+            .v1
+            .iter()
+            .find(|(name, _)| name == "freezer")
+            .map(|(_, group)| group.join("freezer.state"));
+        let v2 = self
+            .unified
+            .as_ref()
+            .map(|group| group.join("cgroup.freeze"));
+        let (state, frozen, thawed) = match (&v1, &v2) {
+            (Some(state), _) => (Some(state), "FROZEN", "THAWED"),
+            (None, state) => (state.as_ref(), "1", "0"),
+        };
+        let set = |value| state.map(|path| fs::write(path, value));
+        let _ = set(frozen);
+        let members = self.members();
+        for pid in members.iter().filter_map(|pid| Pid::from_raw(*pid)) {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+        seen.extend(members);
+        let _ = set(thawed);
+    }
+
+    /// Removes the group's directories; what is not there is no error.
+    ///
+    /// # Errors
+    /// When the kernel still holds one after the wait.
+    pub fn remove(&self) -> io::Result<()> {
+        let deadline = Instant::now() + DEATH_WAIT;
+        for directory in self.directories() {
+            remove_tree(&directory, deadline)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        if !self.is_empty() {
+            self.kill();
+        }
+        // A directory that can't go now is found and removed at the launcher's next start.
+        let _ = self.remove();
+    }
+}
+
+fn collect(directory: &Path, pids: &mut BTreeSet<i32>) {
+    let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+    pids.extend(text.lines().filter_map(|line| line.parse::<i32>().ok()));
+    for child in children(directory) {
+        collect(&child, pids);
+    }
+}
+
+fn children(directory: &Path) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+fn remove_tree(directory: &Path, deadline: Instant) -> io::Result<()> {
+    for child in children(directory) {
+        remove_tree(&child, deadline)?;
+    }
+    loop {
+        match fs::remove_dir(directory) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error)
+                if error.raw_os_error() != Some(libc::EBUSY) || Instant::now() >= deadline =>
+            {
+                return Err(error);
+            }
+            Err(_) => thread::sleep(LOOK_EVERY),
+        }
+    }
+}
+
+/// Collects those of the dead that became the caller's children (a runtime's orphans, where the
+/// caller is a subreaper); others are somebody else's.
+fn reap(pids: &BTreeSet<i32>) {
+    for pid in pids.iter().filter_map(|pid| Pid::from_raw(*pid)) {
+        let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
+    }
+}

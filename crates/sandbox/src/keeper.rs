@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The keeper: a small process beside each sandbox that waits for the launcher's end of a pipe to
+//! close and then ends the sandbox. It outlives a launcher that is killed; it has no other task.
+
+use crate::cgroup::Cgroup;
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+
+/// A running keeper. Dropped, its pipe closes: it looks after the group once more and ends.
+#[derive(Debug)]
+pub(crate) struct Keeper(Child);
+
+impl Keeper {
+    /// Starts `program keeper DIRECTORY…`.
+    pub(crate) fn start(program: &Path, group: &Cgroup) -> io::Result<Self> {
+        let child = Command::new(program)
+            .arg("keeper")
+            .args(group.directories())
+            .env_clear()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        Ok(Self(child))
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        // It has nothing to wait for but a group that is gone already.
+        let _ = self.0.wait();
+    }
+}
+
+/// What the caller's binary runs when it is called as `keeper DIRECTORY…`.
+#[must_use]
+pub fn keeper_main(directories: impl Iterator<Item = OsString>) -> ExitCode {
+    let mut rest = [0_u8; 64];
+    let mut stdin = io::stdin().lock();
+    loop {
+        match stdin.read(&mut rest) {
+            Ok(0) => break,
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => break,
+            Ok(_) | Err(_) => {}
+        }
+    }
+    let group = Cgroup::of_directories(directories.map(PathBuf::from).collect());
+    let survivors = if group.is_empty() {
+        0
+    } else {
+        group.kill().alive_after
+    };
+    let removed = group.remove().is_ok();
+    if survivors == 0 && removed {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

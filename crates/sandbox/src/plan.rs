@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Spec and facts → plan: everything a start will do, as data. Pure; the golden tests print it.
+
+mod etc;
+mod oci;
+pub(crate) mod rules;
+
+pub use etc::trust_environment;
+
+use crate::cgroup::CgroupValues;
+use crate::facts::{HostFacts, RootEntry};
+use crate::runtime::{Runtime, RuntimeKind};
+use crate::spec::{
+    AlsoDirectory, GUEST_PATH, Level, SandboxId, SandboxSpec, UID_RANGE, Workspace,
+    is_plain_absolute,
+};
+use rules::{RuleError, WorkspaceRules};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Why no plan could be made; each says what to do.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// Not built yet: never a weaker level instead.
+    #[error("isolation `{0}` is unavailable: this version has `container` and `gvisor`")]
+    IsolationUnavailable(&'static str),
+    /// No runtime.
+    #[error("no runtime for `{level}`: run `{fix}`")]
+    RuntimeMissing {
+        /// The level asked for.
+        level: &'static str,
+        /// The command that brings it.
+        fix: &'static str,
+    },
+    /// No nft.
+    #[error("nft is not installed: run `apt-get install nftables`")]
+    NftMissing,
+    /// A limit that would mean nothing, or everything.
+    #[error("limit `{0}` is out of range")]
+    Limit(&'static str),
+    /// The uid range would hold the host's own ids.
+    #[error("uid range from {0} is not a sandbox's: it starts at {UID_BASE_MIN} or above")]
+    UidRange(u32),
+    /// A further directory.
+    #[error("`{0}` can't be listed under `also`")]
+    Also(PathBuf),
+    /// A file rule.
+    #[error(transparent)]
+    Rule(#[from] RuleError),
+    /// An environment variable.
+    #[error("environment variable `{0}` has a name or value that can't be set")]
+    Environment(String),
+    /// A git host.
+    #[error("`{0}` is not a host name for a git remote")]
+    GitHost(String),
+}
+
+/// LIMIT: below this lie the ids of people and system services of every distribution.
+const UID_BASE_MIN: u32 = 100_000;
+/// LIMIT: a guest, its shell and one tool don't fit into less.
+const MEMORY_BYTES_MIN: u64 = 16 << 20;
+/// LIMIT: above 16 TiB a limit is a slip.
+const BYTES_MAX: u64 = 16 << 40;
+const PIDS_RANGE: std::ops::RangeInclusive<u64> = 8..=1 << 20;
+const CPU_MILLI_RANGE: std::ops::RangeInclusive<u64> = 10..=1_000_000;
+const DISK_BYTES_MIN: u64 = 1 << 20;
+const CPU_PERIOD_US: u64 = 100_000;
+
+/// One act on the sandbox's root directory before the runtime starts. Paths are relative to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TreeStep {
+    /// A directory, mode 0755.
+    Directory(PathBuf),
+    /// A file, mode 0644.
+    File(PathBuf, Arc<[u8]>),
+    /// A symbolic link and its target.
+    Link(PathBuf, String),
+    /// A host file or directory, read-only, nosuid, nodev, without what is mounted below it.
+    Bind {
+        /// On the host.
+        host: PathBuf,
+        /// Inside.
+        inside: PathBuf,
+    },
+    /// Covers a directory with an empty read-only one.
+    Cover(PathBuf),
+    /// A program, mode 0755.
+    Program(PathBuf, Arc<[u8]>),
+    /// Home in memory, with its size and number of files: made here when something is mounted below.
+    Home(PathBuf, u64, u64),
+    /// The workspace's descriptor.
+    Workspace(PathBuf),
+}
+
+/// Everything that a start will do.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub(crate) id: SandboxId,
+    pub(crate) level: Level,
+    pub(crate) runtime: Runtime,
+    pub(crate) tree: Vec<TreeStep>,
+    pub(crate) config: String,
+    pub(crate) cgroup: CgroupValues,
+    pub(crate) workspace: Workspace,
+    pub(crate) rules: WorkspaceRules,
+    pub(crate) uid_base: u32,
+    pub(crate) nft: PathBuf,
+    pub(crate) keeper: Option<PathBuf>,
+    pub(crate) cgroups: crate::cgroup::CgroupHost,
+}
+
+impl Plan {
+    /// The boundary this plan makes.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    /// The OCI configuration, for display.
+    #[must_use]
+    pub fn config(&self) -> &str {
+        &self.config
+    }
+}
+
+/// Makes the plan.
+///
+/// # Errors
+/// [`PlanError`] when anything asked for can't be had exactly as asked.
+pub fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanError> {
+    let runtime = runtime_for(spec.level, facts)?;
+    check(spec)?;
+    let rules = WorkspaceRules::parse(&spec.files)?;
+    Ok(Plan {
+        id: spec.id.clone(),
+        level: spec.level,
+        tree: tree(spec, facts)?,
+        config: oci::config(spec, facts, runtime.kind),
+        cgroup: CgroupValues {
+            memory_bytes: spec.limits.memory_bytes,
+            pids: spec.limits.pids,
+            cpu_quota_us: spec.limits.cpu_milli * CPU_PERIOD_US / 1000,
+            cpu_period_us: CPU_PERIOD_US,
+        },
+        workspace: spec.workspace,
+        rules,
+        uid_base: spec.uid_base,
+        nft: facts.nft.clone().ok_or(PlanError::NftMissing)?,
+        keeper: facts.keeper.clone(),
+        cgroups: facts.cgroups.clone(),
+        runtime,
+    })
+}
+
+fn runtime_for(level: Level, facts: &HostFacts) -> Result<Runtime, PlanError> {
+    let (found, fix) = match level {
+        Level::Container => (&facts.container_runtime, "apt-get install crun"),
+        Level::Gvisor => (&facts.gvisor_runtime, "apt-get install runsc"),
+        Level::Microvm | Level::Vm => return Err(PlanError::IsolationUnavailable(level.name())),
+    };
+    found.clone().ok_or(PlanError::RuntimeMissing {
+        level: level.name(),
+        fix,
+    })
+}
+
+fn check(spec: &SandboxSpec) -> Result<(), PlanError> {
+    let limits = &spec.limits;
+    let ranges = [
+        ("memory", limits.memory_bytes, MEMORY_BYTES_MIN..=BYTES_MAX),
+        ("pids", limits.pids, PIDS_RANGE),
+        ("cpus", limits.cpu_milli, CPU_MILLI_RANGE),
+        ("disk", limits.disk_bytes, DISK_BYTES_MIN..=BYTES_MAX),
+    ];
+    if let Some((name, ..)) = ranges
+        .iter()
+        .find(|(_, value, range)| !range.contains(value))
+    {
+        return Err(PlanError::Limit(name));
+    }
+    if spec.uid_base < UID_BASE_MIN || spec.uid_base > u32::MAX - 2 * UID_RANGE {
+        return Err(PlanError::UidRange(spec.uid_base));
+    }
+    for (name, value) in &spec.env {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        let first_ok = name
+            .bytes()
+            .next()
+            .is_some_and(|byte| !byte.is_ascii_digit());
+        if !first_ok || !name.bytes().all(plain) || value.contains('\0') {
+            return Err(PlanError::Environment(name.clone()));
+        }
+    }
+    let host_ok = |host: &&String| {
+        let ok = |byte: u8| {
+            byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.')
+        };
+        host.is_empty() || host.len() > 253 || !host.bytes().all(ok)
+    };
+    match spec.git_hosts.iter().find(host_ok) {
+        Some(host) => Err(PlanError::GitHost(host.clone())),
+        None => Ok(()),
+    }
+}
+
+fn tree(spec: &SandboxSpec, facts: &HostFacts) -> Result<Vec<TreeStep>, PlanError> {
+    let mut steps: Vec<TreeStep> = DIRECTORIES
+        .iter()
+        .map(|path| TreeStep::Directory(path.into()))
+        .collect();
+    steps.push(bind("/usr"));
+    for (name, entry) in &facts.root {
+        match entry {
+            RootEntry::Link(target) => steps.push(TreeStep::Link(name.into(), target.clone())),
+            RootEntry::Directory => {
+                steps.push(TreeStep::Directory(name.into()));
+                steps.push(bind(&format!("/{name}")));
+            }
+        }
+    }
+    if facts.has_usr_local {
+        steps.push(TreeStep::Cover("usr/local".into()));
+    }
+    steps.extend(etc::files(spec, facts));
+    for name in &facts.etc {
+        let host = Path::new("/etc").join(name);
+        steps.push(TreeStep::Bind {
+            inside: relative(&host),
+            host,
+        });
+    }
+    if oci::home_is_staged(spec) {
+        let bytes = spec.limits.disk_bytes / 3;
+        steps.push(TreeStep::Home(
+            relative(Path::new(oci::HOME)),
+            bytes,
+            bytes / oci::BYTES_PER_INODE,
+        ));
+    }
+    for also in &spec.also {
+        steps.extend(also_steps(also)?);
+    }
+    steps.push(TreeStep::Program(
+        relative(Path::new(GUEST_PATH)),
+        spec.guest.bytes(),
+    ));
+    if spec.workspace != Workspace::None {
+        steps.push(TreeStep::Workspace("workspace".into()));
+    }
+    Ok(steps)
+}
+
+/// Mount points and the directories that programs expect; nothing of the host is in them.
+const DIRECTORIES: [&str; 17] = [
+    "usr",
+    "etc",
+    "proc",
+    "dev",
+    "sys",
+    "tmp",
+    "run",
+    "home",
+    "home/agent",
+    "workspace",
+    "opt",
+    "srv",
+    "var",
+    "var/lib",
+    "var/cache",
+    "mnt",
+    ".torno",
+];
+
+/// Places whose entries are secrets, state or devices: never listed, wherever they'd appear.
+const NEVER_LISTED: [&str; 8] = [
+    "/etc",
+    "/proc",
+    "/sys",
+    "/dev",
+    "/run",
+    "/var",
+    "/boot",
+    "/root/.ssh",
+];
+/// Directory names that hold credentials.
+const CREDENTIAL_NAMES: [&str; 9] = [
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".azure",
+    ".kube",
+    ".docker",
+    ".config",
+    ".password-store",
+    "keyrings",
+];
+const ALSO_INSIDE: [&str; 3] = ["/home/agent", "/opt", "/srv"];
+
+fn also_steps(also: &AlsoDirectory) -> Result<Vec<TreeStep>, PlanError> {
+    let refused = || PlanError::Also(also.host.clone());
+    let plain = is_plain_absolute(&also.host) && is_plain_absolute(&also.inside);
+    let named = |path: &Path| {
+        path.components().any(|part| {
+            CREDENTIAL_NAMES
+                .iter()
+                .any(|name| part.as_os_str() == *name)
+        })
+    };
+    let under = |path: &Path, roots: &[&str]| roots.iter().any(|root| path.starts_with(root));
+    let is_root = ALSO_INSIDE
+        .iter()
+        .chain(&["/", "/home"])
+        .any(|root| also.inside == Path::new(root));
+    let is_top = also.host.components().count() < 3;
+    if !plain || is_top || named(&also.host) || under(&also.host, &NEVER_LISTED) {
+        return Err(refused());
+    }
+    if is_root || !under(&also.inside, &ALSO_INSIDE) {
+        return Err(refused());
+    }
+    let inside = relative(&also.inside);
+    let mut steps: Vec<TreeStep> = inside
+        .ancestors()
+        .filter(|path| path.components().count() > 1)
+        .map(|path| TreeStep::Directory(path.to_owned()))
+        .collect();
+    steps.reverse();
+    steps.push(TreeStep::Bind {
+        host: also.host.clone(),
+        inside,
+    });
+    Ok(steps)
+}
+
+fn bind(host: &str) -> TreeStep {
+    TreeStep::Bind {
+        host: host.into(),
+        inside: relative(Path::new(host)),
+    }
+}
+
+fn relative(path: &Path) -> PathBuf {
+    path.strip_prefix("/").unwrap_or(path).to_owned()
+}
+
+/// Whether a runtime applies the seccomp profile of the configuration.
+pub(crate) fn has_seccomp(kind: RuntimeKind) -> bool {
+    kind != RuntimeKind::Runsc
+}
+
+#[cfg(test)]
+mod tests;

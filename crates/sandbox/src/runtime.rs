@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The OCI runtimes: which one is here, in which version, and the words it is called with.
+
+use crate::facts::Paths;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// A family of runtimes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RuntimeKind {
+    /// crun.
+    Crun,
+    /// runc.
+    Runc,
+    /// gVisor's runsc.
+    Runsc,
+}
+
+impl RuntimeKind {
+    /// The program's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Crun => "crun",
+            Self::Runc => "runc",
+            Self::Runsc => "runsc",
+        }
+    }
+}
+
+/// A runtime on this host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Runtime {
+    /// Its family.
+    pub kind: RuntimeKind,
+    /// Where it lies.
+    pub path: PathBuf,
+    /// What it says of itself, the first line.
+    pub version: String,
+}
+
+/// Where a runtime finds its things in the staging mount namespace.
+pub(crate) const BUNDLE: &str = "/run/bundle";
+pub(crate) const STATE: &str = "/run/state";
+pub(crate) const PID_FILE: &str = "/run/pid";
+pub(crate) const LOG: &str = "/run/runtime.log";
+/// The sandbox's root directory in the staging mount namespace.
+pub(crate) const ROOT: &str = "/run/rootfs";
+/// LIMIT: a version's line.
+const VERSION_CHARACTERS_MAX: usize = 200;
+
+impl Runtime {
+    /// Finds the program and asks for its version.
+    #[must_use]
+    pub fn find(paths: &Paths, name: &str) -> Option<Self> {
+        let kind = match name {
+            "crun" => RuntimeKind::Crun,
+            "runc" => RuntimeKind::Runc,
+            "runsc" => RuntimeKind::Runsc,
+            _ => return None,
+        };
+        let path = std::fs::canonicalize(paths.find(name)?).ok()?;
+        let output = Command::new(&path)
+            .arg("--version")
+            .env_clear()
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .output()
+            .ok()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let version = text
+            .lines()
+            .next()?
+            .chars()
+            .take(VERSION_CHARACTERS_MAX)
+            .collect();
+        Some(Self {
+            kind,
+            path,
+            version,
+        })
+    }
+
+    /// The arguments that start sandbox `id` and return once its first process runs.
+    #[must_use]
+    pub(crate) fn arguments(&self, id: &str) -> Vec<String> {
+        let words: &[&str] = match self.kind {
+            RuntimeKind::Crun => &[
+                "--root",
+                STATE,
+                "--log",
+                LOG,
+                "--cgroup-manager",
+                "disabled",
+                "run",
+                "--detach",
+                "--no-new-keyring",
+                "--bundle",
+                BUNDLE,
+                "--pid-file",
+                PID_FILE,
+            ],
+            RuntimeKind::Runc => &[
+                "--root",
+                STATE,
+                "--log",
+                LOG,
+                "run",
+                "--detach",
+                "--no-new-keyring",
+                "--bundle",
+                BUNDLE,
+                "--pid-file",
+                PID_FILE,
+            ],
+            RuntimeKind::Runsc => &[
+                "-root",
+                STATE,
+                "-log",
+                LOG,
+                "-platform",
+                "systrap",
+                "-network",
+                "host",
+                "-ignore-cgroups",
+                "-overlay2",
+                "none",
+                "-host-uds",
+                "none",
+                "run",
+                "-detach",
+                "-bundle",
+                BUNDLE,
+                "-pid-file",
+                PID_FILE,
+            ],
+        };
+        words
+            .iter()
+            .map(|word| (*word).to_owned())
+            .chain([id.to_owned()])
+            .collect()
+    }
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The staging mount namespace: built by one thread, seen by nobody else, gone with the sandbox. In
+//! it /run is a tmpfs that holds the root directory, the bundle and the runtime's state, so a
+//! sandbox leaves no mount and no file on the host.
+
+mod workspace;
+
+pub(crate) use workspace::give_to;
+
+use crate::cgroup::CgroupHost;
+use crate::plan::{Plan, TreeStep};
+use crate::runtime::{BUNDLE, ROOT, RuntimeKind, STATE};
+use crate::spec::INSIDE_UID;
+use crate::sys::{self, MountAttributes};
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Uid};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
+    mount_change, move_mount, open_tree, unmount,
+};
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+/// LIMIT: root directory, bundle and runtime state in memory: the trust bundle, the agent and a few kB.
+const STAGE_OPTIONS: &str = "mode=0755,size=160m,nr_inodes=4096";
+const RUN: &str = "/run";
+
+/// Detached copies of the mounts that a sandbox gets, taken while the host's namespace is still ours.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    binds: Vec<OwnedFd>,
+    workspace: Option<OwnedFd>,
+}
+
+impl Sources {
+    /// Takes them: never through a symbolic link, never with what is mounted below.
+    pub(crate) fn take(plan: &Plan, workspace: Option<BorrowedFd<'_>>) -> io::Result<Self> {
+        let mut binds = Vec::new();
+        for step in &plan.tree {
+            if let TreeStep::Bind { host, .. } = step {
+                let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+                let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+                let found = rustix::fs::openat2(CWD, host, flags, Mode::empty(), resolve)
+                    .map_err(|error| named(host, error.into()))?;
+                let tree = detach(found.as_fd(), true).map_err(|error| named(host, error))?;
+                binds.push(tree);
+            }
+        }
+        let workspace = workspace.map(|fd| detach(fd, false)).transpose()?;
+        Ok(Self { binds, workspace })
+    }
+}
+
+/// A detached copy of one mount, nosuid and nodev.
+fn detach(of: BorrowedFd<'_>, read_only: bool) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    let tree = open_tree(of, "", flags)?;
+    sys::set_mount_attributes(tree.as_fd(), MountAttributes { read_only })?;
+    Ok(tree)
+}
+
+fn attach(tree: &OwnedFd, at: &Path) -> io::Result<()> {
+    move_mount(tree, "", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
+    Ok(())
+}
+
+fn attach_at(tree: &OwnedFd, at: BorrowedFd<'_>) -> io::Result<()> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(tree, "", at, "", flags)?;
+    Ok(())
+}
+
+/// Leaves the host's mounts behind: private copies, /run new, and for crun on a hybrid host no v2
+/// hierarchy, which it would refuse.
+pub(crate) fn enter(kind: RuntimeKind, cgroups: &CgroupHost) -> io::Result<()> {
+    sys::leave_mount_namespace()?;
+    mount_change(
+        "/",
+        MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
+    )?;
+    if let (RuntimeKind::Crun, Some(v2)) = (kind, &cgroups.hybrid_mount) {
+        unmount(v2, UnmountFlags::DETACH)?;
+    }
+    mount_memory(Path::new(RUN), STAGE_OPTIONS)?;
+    for path in [ROOT, BUNDLE, STATE, EMPTY_DIRECTORY] {
+        directory(Path::new(path))?;
+    }
+    file(Path::new(EMPTY_FILE), &[], 0o444)
+}
+
+fn mount_memory(at: &Path, options: &str) -> io::Result<()> {
+    let options = CString::new(options)?;
+    mount(
+        "tmpfs",
+        at,
+        "tmpfs",
+        MountFlags::NOSUID | MountFlags::NODEV,
+        options.as_c_str(),
+    )?;
+    Ok(())
+}
+
+const EMPTY_DIRECTORY: &str = "/run/empty";
+const EMPTY_FILE: &str = "/run/empty-file";
+
+/// Builds the root directory.
+pub(crate) fn build(plan: &Plan, sources: Sources) -> io::Result<()> {
+    let root = Path::new(ROOT);
+    let owner = plan.uid_base + INSIDE_UID;
+    let mut binds = sources.binds.into_iter();
+    let mut workspace = sources.workspace;
+    let mut home: Option<PathBuf> = None;
+    for step in &plan.tree {
+        match step {
+            TreeStep::Directory(path) => {
+                directory(&root.join(path)).map_err(|error| named(path, error))?;
+                if home.as_ref().is_some_and(|home| path.starts_with(home)) {
+                    own(&root.join(path), owner)?;
+                }
+            }
+            TreeStep::File(path, content) => file(&root.join(path), content, 0o644)?,
+            TreeStep::Program(path, content) => file(&root.join(path), content, 0o755)?,
+            TreeStep::Link(path, target) => symlink(target, root.join(path))?,
+            TreeStep::Bind { inside, .. } => {
+                let tree = binds.next().ok_or(io::ErrorKind::InvalidInput)?;
+                bind(&tree, &root.join(inside)).map_err(|error| named(inside, error))?;
+            }
+            TreeStep::Cover(path) => cover(&root.join(path))?,
+            TreeStep::Home(path, bytes, files) => {
+                let options =
+                    format!("mode=0755,size={bytes},nr_inodes={files},uid={owner},gid={owner}");
+                mount_memory(&root.join(path), &options)?;
+                home = Some(path.clone());
+            }
+            TreeStep::Workspace(path) => {
+                let tree = workspace.take().ok_or(io::ErrorKind::InvalidInput)?;
+                attach(&tree, &root.join(path))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Applies the file rules to the attached workspace.
+pub(crate) fn apply_rules(plan: &Plan) -> io::Result<()> {
+    workspace::apply_rules(&Path::new(ROOT).join("workspace"), plan)
+}
+
+/// Writes the bundle's configuration.
+pub(crate) fn write_configuration(plan: &Plan) -> io::Result<()> {
+    file(
+        &Path::new(BUNDLE).join("config.json"),
+        plan.config.as_bytes(),
+        0o600,
+    )
+}
+
+fn bind(tree: &OwnedFd, at: &Path) -> io::Result<()> {
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(tree)?.st_mode);
+    match kind {
+        FileType::Directory => directory(at)?,
+        FileType::RegularFile => file(at, &[], 0o644)?,
+        _ => return Err(io::Error::other("neither a file nor a directory")),
+    }
+    attach(tree, at)
+}
+
+/// An empty read-only directory on top.
+fn cover(at: &Path) -> io::Result<()> {
+    let empty = open_path(Path::new(EMPTY_DIRECTORY))?;
+    attach(&detach(empty.as_fd(), true)?, at)
+}
+
+fn open_path(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    Ok(rustix::fs::openat(CWD, path, flags, Mode::empty())?)
+}
+
+/// A directory, 0755 whatever the umask; there already is no error.
+fn directory(path: &Path) -> io::Result<()> {
+    match fs::create_dir(path) {
+        Ok(()) => fs::set_permissions(path, fs::Permissions::from_mode(0o755)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn file(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let write = || {
+        fs::write(path, content)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(mode))
+    };
+    write().map_err(|error| named(path, error))
+}
+
+fn own(path: &Path, id: u32) -> io::Result<()> {
+    let (uid, gid) = (Uid::from_raw(id), Gid::from_raw(id));
+    rustix::fs::chownat(CWD, path, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok(())
+}
+
+fn named(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))
+}

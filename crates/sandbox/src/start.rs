@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Plan → a running sandbox, and its end. A start is a fixed row of named steps; when one fails, what
+//! the earlier ones made is taken down before the error is returned.
+
+use crate::cgroup::{Census, Cgroup, CgroupError};
+use crate::keeper::Keeper;
+use crate::network::{NetworkError, SealedNetwork};
+use crate::plan::Plan;
+use crate::runtime::{LOG, PID_FILE, RuntimeKind};
+use crate::spec::{INSIDE_UID, SandboxId, Workspace};
+use crate::stage::{self, Sources};
+use crate::sys;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use thiserror::Error;
+
+/// The steps of a start, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum StartStep {
+    /// The network namespace, its rules and sockets.
+    Network,
+    /// The workspace given to the sandbox's ids.
+    Ownership,
+    /// Detached copies of the host's mounts.
+    Sources,
+    /// The group with its limits.
+    Cgroup,
+    /// The keeper beside it.
+    Keeper,
+    /// The staging mount namespace.
+    Stage,
+    /// The root directory.
+    Tree,
+    /// File rules.
+    Rules,
+    /// The bundle.
+    Configuration,
+    /// The runtime.
+    Runtime,
+    /// The first process, found again from outside.
+    Process,
+}
+
+impl StartStep {
+    /// Every step, in order.
+    pub const ALL: [Self; 11] = [
+        Self::Network,
+        Self::Ownership,
+        Self::Sources,
+        Self::Cgroup,
+        Self::Keeper,
+        Self::Stage,
+        Self::Tree,
+        Self::Rules,
+        Self::Configuration,
+        Self::Runtime,
+        Self::Process,
+    ];
+}
+
+impl fmt::Display for StartStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Network => "network",
+            Self::Ownership => "workspace ownership",
+            Self::Sources => "host mounts",
+            Self::Cgroup => "cgroup",
+            Self::Keeper => "keeper",
+            Self::Stage => "staging namespace",
+            Self::Tree => "root directory",
+            Self::Rules => "file rules",
+            Self::Configuration => "configuration",
+            Self::Runtime => "runtime",
+            Self::Process => "first process",
+        })
+    }
+}
+
+/// Sees each step before it is taken, and may stop the start there: a launcher's progress and
+/// timings, a test's faults.
+pub trait Watch: Send {
+    /// Called before `step`.
+    ///
+    /// # Errors
+    /// Whatever should fail the start at this step.
+    fn before(&mut self, step: StartStep) -> io::Result<()>;
+}
+
+/// Watches nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Unwatched;
+
+impl Watch for Unwatched {
+    fn before(&mut self, _: StartStep) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Why a start failed; nothing of it is left.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A step's own act.
+    #[error("the start failed at the {step}")]
+    Step {
+        /// Which.
+        step: StartStep,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The network.
+    #[error("the network could not be sealed")]
+    Network(#[from] NetworkError),
+    /// The group.
+    #[error("the sandbox's limits could not be set")]
+    Cgroup(#[from] CgroupError),
+    /// The runtime said no.
+    #[error("{runtime} did not start the sandbox: `{message}`")]
+    Runtime {
+        /// Which.
+        runtime: &'static str,
+        /// Its words, bounded.
+        message: String,
+    },
+    /// The workspace's descriptor is missing, or one was given that the plan has no use for.
+    #[error("the plan and the descriptors given for the workspace don't agree")]
+    WorkspaceDescriptor,
+}
+
+/// What a start is given besides the plan.
+#[derive(Debug)]
+pub struct StartInputs {
+    /// Becomes descriptor 0 of the first process; the only one besides 1 and 2 on /dev/null.
+    pub link: OwnedFd,
+    /// The workspace's directory, for a plan that has one.
+    pub workspace: Option<OwnedFd>,
+    /// A network made ahead; none makes one now.
+    pub network: Option<SealedNetwork>,
+}
+
+/// A running sandbox.
+#[derive(Debug)]
+pub struct Started {
+    /// Every IPv4 dial, any port; the destination is `SO_ORIGINAL_DST`.
+    pub tcp_v4: OwnedFd,
+    /// Every IPv6 dial; absent where the kernel has no IPv6.
+    pub tcp_v6: Option<OwnedFd>,
+    /// DNS on 127.0.0.1:53.
+    pub dns_udp: OwnedFd,
+    /// DNS over TCP.
+    pub dns_tcp: OwnedFd,
+    /// CONNECT and absolute-form, 127.0.0.1:3128.
+    pub proxy: OwnedFd,
+    /// Its life.
+    pub handle: Handle,
+}
+
+/// Starts the sandbox.
+///
+/// # Errors
+/// [`StartError`]; whatever was made is gone again.
+pub fn start(plan: &Plan, inputs: StartInputs) -> Result<Started, StartError> {
+    start_watched(plan, inputs, &mut Unwatched)
+}
+
+/// Starts the sandbox under a watch.
+///
+/// # Errors
+/// [`StartError`]; whatever was made is gone again.
+pub fn start_watched(
+    plan: &Plan,
+    inputs: StartInputs,
+    watch: &mut dyn Watch,
+) -> Result<Started, StartError> {
+    if inputs.workspace.is_some() == (plan.workspace == Workspace::None) {
+        return Err(StartError::WorkspaceDescriptor);
+    }
+    see(watch, StartStep::Network)?;
+    let network = match inputs.network {
+        Some(network) => network,
+        None => SealedNetwork::make(&plan.nft)?,
+    };
+    see(watch, StartStep::Ownership)?;
+    if let (Workspace::Copy, Some(workspace)) = (plan.workspace, &inputs.workspace) {
+        stage::give_to(workspace.as_fd(), plan.uid_base + INSIDE_UID).map_err(|source| {
+            StartError::Step {
+                step: StartStep::Ownership,
+                source,
+            }
+        })?;
+    }
+    see(watch, StartStep::Sources)?;
+    let sources =
+        Sources::take(plan, inputs.workspace.as_ref().map(AsFd::as_fd)).map_err(|source| {
+            StartError::Step {
+                step: StartStep::Sources,
+                source,
+            }
+        })?;
+    see(watch, StartStep::Cgroup)?;
+    let cgroup = plan
+        .cgroups
+        .make(&format!("torno-{}", plan.id), plan.cgroup)?;
+    see(watch, StartStep::Keeper)?;
+    let keeper = plan
+        .keeper
+        .as_ref()
+        .map(|program| Keeper::start(program, &cgroup))
+        .transpose()
+        .map_err(|source| StartError::Step {
+            step: StartStep::Keeper,
+            source,
+        })?;
+    let procs = cgroup.open_procs().map_err(|source| StartError::Step {
+        step: StartStep::Cgroup,
+        source,
+    })?;
+    let staged = Staged {
+        plan,
+        sources,
+        network: &network,
+        cgroup: &cgroup,
+        procs,
+        link: inputs.link,
+    };
+    let number = in_own_thread(|| staged.run(watch))?;
+    see(watch, StartStep::Process)?;
+    let process = first_process(number, &cgroup).map_err(|source| StartError::Step {
+        step: StartStep::Process,
+        source,
+    })?;
+    Ok(Started {
+        tcp_v4: network.tcp_v4,
+        tcp_v6: network.tcp_v6,
+        dns_udp: network.dns_udp,
+        dns_tcp: network.dns_tcp,
+        proxy: network.proxy,
+        handle: Handle {
+            id: plan.id.clone(),
+            process,
+            cgroup,
+            keeper,
+        },
+    })
+}
+
+/// Makes the caller the parent of what runtimes leave behind, so that it can reap them: for the
+/// launcher, once.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn adopt_orphans() -> io::Result<()> {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(io::Error::from)
+}
+
+fn see(watch: &mut dyn Watch, step: StartStep) -> Result<(), StartError> {
+    watch
+        .before(step)
+        .map_err(|source| StartError::Step { step, source })
+}
+
+/// The thread ends with its namespaces; only the sandbox's processes keep them.
+fn in_own_thread<T: Send>(
+    work: impl FnOnce() -> Result<T, StartError> + Send,
+) -> Result<T, StartError> {
+    let failed = |source| StartError::Step {
+        step: StartStep::Stage,
+        source,
+    };
+    thread::scope(|scope| {
+        let worker = thread::Builder::new()
+            .name("stage".into())
+            .spawn_scoped(scope, work)
+            .map_err(failed)?;
+        worker
+            .join()
+            .unwrap_or_else(|_| Err(failed(io::ErrorKind::Other.into())))
+    })
+}
+
+/// What the staging thread works with.
+struct Staged<'a> {
+    plan: &'a Plan,
+    sources: Sources,
+    network: &'a SealedNetwork,
+    cgroup: &'a Cgroup,
+    /// Opened while the hierarchies are still in sight.
+    procs: Vec<File>,
+    link: OwnedFd,
+}
+
+impl Staged<'_> {
+    fn run(self, watch: &mut dyn Watch) -> Result<i32, StartError> {
+        let Self {
+            plan,
+            sources,
+            network,
+            cgroup,
+            procs,
+            link,
+        } = self;
+        let mut take = |step: StartStep, act: &mut dyn FnMut() -> io::Result<()>| {
+            watch
+                .before(step)
+                .and_then(|()| act())
+                .map_err(|source| StartError::Step { step, source })
+        };
+        take(StartStep::Stage, &mut || {
+            rustix::thread::move_into_link_name_space(
+                network.namespace.as_fd(),
+                Some(rustix::thread::LinkNameSpaceType::Network),
+            )?;
+            stage::enter(plan.runtime.kind, &plan.cgroups)
+        })?;
+        let mut sources = Some(sources);
+        take(StartStep::Tree, &mut || {
+            stage::build(plan, sources.take().ok_or(io::ErrorKind::InvalidInput)?)
+        })?;
+        take(StartStep::Rules, &mut || match plan.workspace {
+            Workspace::None => Ok(()),
+            Workspace::Copy | Workspace::Bind => stage::apply_rules(plan),
+        })?;
+        take(StartStep::Configuration, &mut || {
+            stage::write_configuration(plan)
+        })?;
+        let mut child = None;
+        let mut given = Some((procs, link));
+        take(StartStep::Runtime, &mut || {
+            let (procs, link) = given.take().ok_or(io::ErrorKind::InvalidInput)?;
+            child = Some(spawn_runtime(plan, procs, link)?);
+            Ok(())
+        })?;
+        if let Some(child) = child {
+            wait_for_runtime(plan.runtime.kind, child, cgroup)?;
+        }
+        written_pid().map_err(|source| StartError::Step {
+            step: StartStep::Runtime,
+            source,
+        })
+    }
+}
+
+fn spawn_runtime(plan: &Plan, procs: Vec<File>, link: OwnedFd) -> io::Result<Child> {
+    let mut command = Command::new(&plan.runtime.path);
+    command
+        .args(plan.runtime.arguments(plan.id.as_str()))
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::from(link))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    sys::join_before_exec(&mut command, procs);
+    command.spawn()
+}
+
+/// LIMIT: runsc takes 0.2 s on a busy machine; a runtime that hangs (KVM probes do) is killed.
+const RUNTIME_WAIT: Timespec = Timespec {
+    tv_sec: 30,
+    tv_nsec: 0,
+};
+/// LIMIT: a runtime's complaint in an error.
+const MESSAGE_BYTES_MAX: u64 = 2048;
+
+fn wait_for_runtime(
+    kind: RuntimeKind,
+    mut child: Child,
+    cgroup: &Cgroup,
+) -> Result<(), StartError> {
+    let failed = |source| StartError::Step {
+        step: StartStep::Runtime,
+        source,
+    };
+    let refused = |message| StartError::Runtime {
+        runtime: kind.name(),
+        message,
+    };
+    let pid = Pid::from_child(&child);
+    let ended = pidfd_open(pid, PidfdFlags::empty())
+        .and_then(|fd| poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&RUNTIME_WAIT)));
+    if !matches!(ended, Ok(1..)) {
+        cgroup.kill();
+        let _ = child.wait();
+        return Err(refused("no answer in 30 s".to_owned()));
+    }
+    if child.wait().map_err(failed)?.success() {
+        return Ok(());
+    }
+    let mut bytes = Vec::new();
+    let _ = File::open(LOG).and_then(|log| log.take(MESSAGE_BYTES_MAX).read_to_end(&mut bytes));
+    let text = String::from_utf8_lossy(&bytes);
+    Err(refused(
+        text.chars()
+            .map(|c| if c.is_control() || c == '`' { ' ' } else { c })
+            .collect(),
+    ))
+}
+
+fn written_pid() -> io::Result<i32> {
+    Ok(fs::read_to_string(PID_FILE)?
+        .trim()
+        .parse()
+        .map_err(|_| io::ErrorKind::InvalidData)?)
+}
+
+/// The pid that the runtime wrote, taken only if it is in the sandbox's group: a reused number isn't.
+fn first_process(number: i32, cgroup: &Cgroup) -> io::Result<OwnedFd> {
+    let pid = Pid::from_raw(number).ok_or(io::ErrorKind::InvalidData)?;
+    let process = pidfd_open(pid, PidfdFlags::NONBLOCK)?;
+    if cgroup.members().contains(&number) {
+        Ok(process)
+    } else {
+        Err(io::Error::other("the first process ended at once"))
+    }
+}
+
+/// A sandbox's life. Dropped, it ends the sandbox and removes what belongs to it.
+#[derive(Debug)]
+pub struct Handle {
+    id: SandboxId,
+    process: OwnedFd,
+    // Dropped in this order: the group dies, then its keeper has nothing left to do.
+    cgroup: Cgroup,
+    keeper: Option<Keeper>,
+}
+
+impl Handle {
+    /// Whose life.
+    #[must_use]
+    pub fn id(&self) -> &SandboxId {
+        &self.id
+    }
+
+    /// Readable once the first process (gVisor: the kernel's process) has ended.
+    #[must_use]
+    pub fn process(&self) -> BorrowedFd<'_> {
+        self.process.as_fd()
+    }
+
+    /// Processes of the sandbox on the host, by pid.
+    #[must_use]
+    pub fn members(&self) -> std::collections::BTreeSet<i32> {
+        self.cgroup.members()
+    }
+
+    /// Ends every process and counts.
+    pub fn kill(&mut self) -> Census {
+        self.cgroup.kill()
+    }
+
+    /// Ends what lives and removes the group; the rest of the sandbox was in its own namespaces.
+    ///
+    /// # Errors
+    /// When the kernel still holds the group.
+    pub fn remove(self) -> io::Result<()> {
+        let Self {
+            cgroup,
+            keeper,
+            process,
+            ..
+        } = self;
+        drop(process);
+        if !cgroup.is_empty() {
+            cgroup.kill();
+        }
+        cgroup.remove()?;
+        drop(keeper);
+        Ok(())
+    }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The only `unsafe` of this crate: leaving namespaces, joining cgroups between fork and exec, and
+//! `mount_setattr`, none of which has a safe binding.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Attributes of a mount (`MOUNT_ATTR_*`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MountAttributes {
+    pub(crate) read_only: bool,
+}
+
+/// Gives the calling thread a mount namespace of its own.
+pub(crate) fn leave_mount_namespace() -> io::Result<()> {
+    unshare(libc::CLONE_NEWNS)
+}
+
+/// Gives the calling thread an empty network namespace.
+pub(crate) fn leave_network_namespace() -> io::Result<()> {
+    unshare(libc::CLONE_NEWNET)
+}
+
+fn unshare(flags: libc::c_int) -> io::Result<()> {
+    // SAFETY: unshare takes no pointer. Its one precondition in a threaded process is that other
+    // threads don't rely on the caller's namespaces; both callers are threads made for this purpose
+    // that end with it, and neither CLONE_FILES nor CLONE_VM is passed.
+    let status = unsafe { libc::unshare(flags) };
+    if status == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Makes the child of `command` write itself into each `cgroup.procs` file before it executes, so
+/// that no instruction of it runs outside.
+pub(crate) fn join_before_exec(command: &mut Command, procs: Vec<File>) {
+    let join = move || {
+        for file in &procs {
+            rustix::io::write(file, b"0")?;
+        }
+        Ok(())
+    };
+    // SAFETY: the closure runs in the forked child and must be async-signal-safe: it only calls
+    // write(2) on descriptors opened before the fork, allocates nothing and takes no lock.
+    unsafe { command.pre_exec(join) };
+}
+
+/// Sets attributes of the detached mount that `tree` names: nosuid and nodev always.
+pub(crate) fn set_mount_attributes(
+    tree: BorrowedFd<'_>,
+    wanted: MountAttributes,
+) -> io::Result<()> {
+    let mut set = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+    if wanted.read_only {
+        set |= libc::MOUNT_ATTR_RDONLY;
+    }
+    let attributes = libc::mount_attr {
+        attr_set: set,
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: 0,
+    };
+    // SAFETY: mount_setattr reads `size` bytes at the attribute pointer and a NUL-terminated path;
+    // both live across the call, and the size is that of the structure passed.
+    let status = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            tree.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH,
+            std::ptr::from_ref(&attributes),
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    if status == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}

@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Real sandboxes on this machine, one module per story. Skipped loudly where a runtime is missing.
+
+mod harness;
+mod inside;
