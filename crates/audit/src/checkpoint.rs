@@ -101,13 +101,7 @@ impl PublicKey {
     }
 
     fn hash(&self) -> [u8; 4] {
-        let mut hasher = Sha256::new();
-        hasher.update(self.name());
-        hasher.update([b'\n', ED25519]);
-        hasher.update(self.key.as_bytes());
-        let digest: [u8; 32] = hasher.finalize().into();
-        let [a, b, c, d, ..] = digest;
-        [a, b, c, d]
+        key_hash(&self.name(), &self.key)
     }
 }
 
@@ -179,6 +173,17 @@ impl Checkpoint {
 const ED25519: u8 = 1;
 /// 64 bits of the key's digest keep two records of one operator apart.
 const NAME_DIGITS: usize = 16;
+
+/// The key hash of C2SP signed-note: SHA-256(name ‖ newline ‖ type ‖ key), its first four bytes.
+fn key_hash(name: &str, key: &VerifyingKey) -> [u8; 4] {
+    let mut hasher = Sha256::new();
+    hasher.update(name);
+    hasher.update([b'\n', ED25519]);
+    hasher.update(key.as_bytes());
+    let digest: [u8; 32] = hasher.finalize().into();
+    let [a, b, c, d, ..] = digest;
+    [a, b, c, d]
+}
 
 fn body(origin: &str, head: TreeHead) -> String {
     let root = STANDARD.encode(head.root.as_bytes());

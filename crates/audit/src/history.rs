@@ -27,8 +27,8 @@ pub enum HistoryError {
 /// One step through the history.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// A note that counts, and where it starts.
-    Note(u64, Checkpoint),
+    /// A note that counts.
+    Note(Checkpoint),
     /// A piece of a note at the end of the file, and where it starts.
     Torn(u64),
 }
@@ -66,9 +66,8 @@ impl<'a, R: BufRead> History<'a, R> {
         }
         let text = str::from_utf8(&note).map_err(|_| self.fault(CheckpointError::Form))?;
         let checkpoint = Checkpoint::parse(text, self.key).map_err(|error| self.fault(error))?;
-        let at = self.byte;
         self.byte += byte_count(&note);
-        Ok(Some(Step::Note(at, checkpoint)))
+        Ok(Some(Step::Note(checkpoint)))
     }
 
     /// What stands at the end without being a whole note. A line that is too long is no torn note.

@@ -15,6 +15,7 @@
 //!
 //! **Start reading at** [`record`], then [`recorder`] and [`evidence`].
 
+pub mod budget;
 pub mod checkpoint;
 pub mod digest;
 mod directory;
@@ -22,6 +23,8 @@ mod disk;
 pub mod evidence;
 mod history;
 pub mod line;
+pub mod proof;
+mod prune;
 pub mod reader;
 pub mod record;
 pub mod recorder;
@@ -29,12 +32,15 @@ mod recovery;
 pub mod request;
 pub mod text;
 pub mod tree;
+pub mod verify;
 
+pub use budget::{Allowance, Budget, SpendError};
 pub use checkpoint::{Checkpoint, PublicKey, SigningKey};
 pub use digest::Digest;
 pub use evidence::Recorded;
 pub use history::HistoryError;
 pub use line::LINE_BYTES_MAX;
+pub use prune::{PruneError, Pruned};
 pub use reader::{Records, fuzz_reader};
 pub use record::{Entry, Event};
 pub use recorder::{AppendError, Durability, Opening, Recorder, Settings};
@@ -42,3 +48,4 @@ pub use recovery::OpenError;
 pub use request::{CredentialReleased, RequestDecided, RequestEnded, RequestRefused};
 pub use text::{List, LongText, ShortText, Text};
 pub use tree::TreeHead;
+pub use verify::{Report, VerifyError, verify};

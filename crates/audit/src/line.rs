@@ -77,6 +77,13 @@ pub(crate) fn print_into(
     Ok(())
 }
 
+/// Bytes of the entry's line at the largest place, without newline.
+pub(crate) fn printed_bytes(entry: &Entry) -> Result<u64, LineError> {
+    let mut line = Vec::with_capacity(512);
+    print_into(&mut line, RecordSeq(u64::MAX), entry)?;
+    u64::try_from(line.len()).map_err(|_| LineError::Length)
+}
+
 /// Reads one line, without its newline.
 ///
 /// # Errors

@@ -323,4 +323,6 @@ pub const METHODS_MAX: usize = 32;
 pub const PATHS_MAX: usize = 32;
 
 #[cfg(test)]
+pub(crate) mod samples;
+#[cfg(test)]
 mod tests;

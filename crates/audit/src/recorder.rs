@@ -329,8 +329,9 @@ impl Recorder {
     }
 
     fn begin(&mut self, opening: Opening, dropped: &[Dropped]) -> Result<(), AppendError> {
+        let Opening { at_ms, software } = opening;
         let entry = |event| Entry {
-            at_ms: opening.at_ms,
+            at_ms,
             session: None,
             event,
         };
@@ -344,7 +345,7 @@ impl Recorder {
             .map(|event| (entry(event), ()))
             .collect();
         let opened = Event::RecordOpened {
-            software: opening.software.clone(),
+            software,
             key: ShortText::new(self.key.public().to_string()),
         };
         batch.push((entry(opened), ()));
@@ -455,10 +456,19 @@ fn begin_segment(
     let header = Header::new(tree.size(), tree.subtrees().to_vec(), key.to_string());
     let mut bytes = header.print().map_err(io::Error::other)?;
     bytes.push(b'\n');
-    let mut file = directory.create(&segment.file())?;
-    file.write_all(&bytes)?;
-    file.sync_data()?;
-    Ok((segment, file, byte_count(&bytes)))
+    let written = directory.create(&segment.file()).and_then(|mut file| {
+        file.write_all(&bytes)?;
+        file.sync_data()?;
+        Ok(file)
+    });
+    match written {
+        Ok(file) => Ok((segment, file, byte_count(&bytes))),
+        Err(error) => {
+            // The segment before it goes on (ends and kills): no empty one may stand behind it.
+            directory.remove(&segment.file())?;
+            Err(error)
+        }
+    }
 }
 
 /// Takes the reserve up again, as far as the disk has room.

@@ -116,8 +116,8 @@ pub(crate) fn recover(directory: &Directory, key: &PublicKey) -> Result<Recovere
         return Err(OpenError::Lost { signed, found });
     }
     match recovered.dropped.iter().find(|dropped| dropped.whole) {
-        // A segment without header is made where the one before it ends.
-        Some(torn) if torn.segment.0 != found => Err(OpenError::Lost {
+        // A segment is begun where the one before it ends.
+        Some(torn) if torn.segment.0 > found => Err(OpenError::Lost {
             signed: torn.segment.0,
             found,
         }),
@@ -139,7 +139,7 @@ fn read_checkpoints(
         bytes = length;
         while let Some(step) = history.step()? {
             match step {
-                Step::Note(_, checkpoint) => checkpoints.push(checkpoint),
+                Step::Note(checkpoint) => checkpoints.push(checkpoint),
                 Step::Torn(byte) => {
                     bytes = byte;
                     break;
@@ -208,7 +208,7 @@ fn check_chain(
 }
 
 /// Reads a segment's header: the tree before it.
-fn header_of<R: io::BufRead>(
+pub(crate) fn header_of<R: io::BufRead>(
     lines: &mut Lines<R>,
     segment: SegmentName,
     key: &PublicKey,

@@ -17,7 +17,7 @@ pub fn leaf_hash(leaf: &[u8]) -> Digest {
     Digest::new(hasher.finalize().into())
 }
 
-fn node_hash(left: &Digest, right: &Digest) -> Digest {
+pub(crate) fn node_hash(left: &Digest, right: &Digest) -> Digest {
     let mut hasher = Sha256::new();
     hasher.update([1]);
     hasher.update(left.as_bytes());

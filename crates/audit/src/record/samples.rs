@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One of each event, for goldens and tests.
+
+use super::*;
+use crate::request::{GitNote, GitVerb, Outcome, ReferenceNote};
+use crate::{Opening, SigningKey};
+use torno_policy::facts::{self, RefChange};
+
+pub(crate) const AT_MS: u64 = 1_700_000_000_000;
+
+pub(crate) fn key() -> SigningKey {
+    SigningKey::from_seed(&[7; 32])
+}
+
+pub(crate) fn other_key() -> SigningKey {
+    SigningKey::from_seed(&[8; 32])
+}
+
+pub(crate) fn opening() -> Opening {
+    Opening {
+        at_ms: AT_MS,
+        software: ShortText::new("torno-test 1"),
+    }
+}
+
+pub(crate) fn session(name: &str) -> SessionId {
+    SessionId::parse(name).unwrap()
+}
+
+pub(crate) fn entry(event: Event) -> Entry {
+    Entry {
+        at_ms: AT_MS,
+        session: Some(session("s1")),
+        event,
+    }
+}
+
+/// A small entry that differs by number.
+pub(crate) fn numbered(number: u64) -> Entry {
+    entry(Event::CommandEnded {
+        exec: number,
+        status: 0,
+        source: Source::GuestReported,
+    })
+}
+
+pub(crate) fn endpoint() -> Endpoint {
+    Endpoint {
+        scheme: torno_policy::names::Scheme::Https,
+        host: torno_policy::names::Host::parse("api.example.test").unwrap(),
+        port: torno_policy::names::Port::HTTPS,
+    }
+}
+
+fn credential() -> CredentialName {
+    CredentialName::parse("github").unwrap()
+}
+
+fn binding() -> BindingId {
+    BindingId::parse("github-api").unwrap()
+}
+
+fn digest() -> Digest {
+    Digest::of(b"sample")
+}
+
+pub(crate) fn request_decided() -> RequestDecided {
+    RequestDecided {
+        entry: facts::Entry::Captured,
+        endpoint: endpoint(),
+        method: Method::parse("POST").unwrap(),
+        path: LongText::new("/acme/app/git-receive-pack"),
+        query_bytes: Some(12),
+        verdict: Verdict::Allow,
+        layer: Layer::Session,
+        rule: ShortText::new("grant.git[0]"),
+        reason: None,
+        credential: Some(credential()),
+        binding: Some(binding()),
+        git: Some(GitNote {
+            operation: GitVerb::Push,
+            repository: LongText::new("/acme/app"),
+            references: List::new([ReferenceNote {
+                name: ShortText::new("refs/heads/agent/x"),
+                change: RefChange::Create,
+            }]),
+        }),
+    }
+}
+
+fn session_events() -> Vec<Event> {
+    vec![
+        Event::SessionBegun {
+            generation: Generation(3),
+            tenant: TenantName::parse("local").unwrap(),
+            document_digest: digest(),
+            isolation: Isolation::Gvisor,
+            guarantees: List::new([ShortText::new("no landlock in gvisor")]),
+        },
+        Event::SessionLocked,
+        Event::SessionEnded {
+            cause: EndCause::Exited,
+            exit_status: Some(0),
+        },
+        Event::SessionKilled,
+        Event::KillCompleted {
+            processes: 4,
+            leftovers: List::new([ShortText::new(
+                "one upstream token has no revocation endpoint",
+            )]),
+            cut: 2,
+        },
+        Event::CommandStarted {
+            exec: 1,
+            argv: List::new([
+                LongText::new("sh"),
+                LongText::new("-c"),
+                LongText::new("true"),
+            ]),
+            source: Source::HostObserved,
+        },
+        Event::CommandEnded {
+            exec: 1,
+            status: 0,
+            source: Source::GuestReported,
+        },
+        Event::Hidden {
+            place: LongText::new("config/.env"),
+            shape: ShortText::new("dotenv"),
+        },
+        Event::BudgetFrozen { records: 1_000_000 },
+    ]
+}
+
+fn request_events() -> Vec<Event> {
+    vec![
+        Event::RequestDecided(Box::new(request_decided())),
+        Event::CredentialReleased(Box::new(CredentialReleased {
+            decision: RecordSeq(9),
+            credential: credential(),
+            version: 2,
+            binding: binding(),
+            endpoint: endpoint(),
+        })),
+        Event::RequestEnded(Box::new(RequestEnded {
+            decision: RecordSeq(9),
+            outcome: Outcome::Completed,
+            status: Some(200),
+            reason: None,
+            sent: 10,
+            received: 20,
+            reflected: 1,
+            carried: 0,
+            address: Some(ShortText::new("192.0.2.7:443")),
+            resolved_by_proxy: false,
+        })),
+        Event::RequestRefused(Box::new(RequestRefused {
+            reason: Reason::NamesDisagree,
+            layer: Layer::Wire,
+            rule: ShortText::new("wire"),
+            target: ShortText::new("evil.test\r\nHost: allow.test"),
+            count: 3,
+        })),
+        Event::CredentialReflected {
+            decision: RecordSeq(9),
+            credential: credential(),
+            count: 1,
+        },
+        Event::DialAlarm {
+            reason: Reason::ReceiptInvalid,
+        },
+        Event::ToolDecided {
+            tool: ToolName::parse("mcp:mail/send").unwrap(),
+            arguments_digest: digest(),
+            verdict: Verdict::Ask,
+            layer: Layer::Tool,
+            rule: ShortText::new("tool[3]"),
+            reason: Some(Reason::ApprovalUnavailable),
+        },
+    ]
+}
+
+fn vault_events() -> Vec<Event> {
+    vec![
+        Event::VaultInitialised,
+        Event::VaultUnsealed,
+        Event::VaultSealed,
+        Event::UnsealFailed,
+        Event::CredentialPut {
+            name: credential(),
+            version: 1,
+        },
+        Event::CredentialRotated {
+            name: credential(),
+            version: 2,
+        },
+        Event::CredentialRevoked { name: credential() },
+        Event::CredentialRemoved { name: credential() },
+        Event::BindingSet(Box::new(BindingSet {
+            binding: binding(),
+            revision: 1,
+            credential: credential(),
+            endpoint: endpoint(),
+            plaintext: false,
+            methods: List::new([Method::parse("GET").unwrap()]),
+            paths: List::new([ShortText::new("/repos/acme/app/**")]),
+            header: ShortText::new("authorization"),
+            mode: Mode::Placeholder,
+            expires_at: None,
+        })),
+        Event::BindingRemoved { binding: binding() },
+        Event::KekRotated { version: 2 },
+        Event::DocumentAccepted { digest: digest() },
+    ]
+}
+
+/// One of each.
+pub(crate) fn every_event() -> Vec<Event> {
+    let mut events = vec![
+        Event::RecordOpened {
+            software: ShortText::new("torno-test 1"),
+            key: ShortText::new(key().public().to_string()),
+        },
+        Event::RecordRecovered {
+            dropped_bytes: 17,
+            dropped_sha256: digest(),
+            segment: RecordSeq(0),
+        },
+        Event::SegmentPruned {
+            first: RecordSeq(0),
+            end: RecordSeq(100),
+            root: digest(),
+        },
+    ];
+    events.extend(session_events());
+    events.extend(request_events());
+    events.extend(vault_events());
+    events
+}
+
+/// The kind of each event; without wildcard, so that a new event asks for its sample.
+pub(crate) fn kind(event: &Event) -> &'static str {
+    match event {
+        Event::RecordOpened { .. } => "record_opened",
+        Event::RecordRecovered { .. } => "record_recovered",
+        Event::SegmentPruned { .. } => "segment_pruned",
+        Event::SessionBegun { .. } => "session_begun",
+        Event::SessionLocked => "session_locked",
+        Event::SessionEnded { .. } => "session_ended",
+        Event::SessionKilled => "session_killed",
+        Event::KillCompleted { .. } => "kill_completed",
+        Event::RequestDecided(_) => "request_decided",
+        Event::CredentialReleased(_) => "credential_released",
+        Event::RequestEnded(_) => "request_ended",
+        Event::RequestRefused(_) => "request_refused",
+        Event::CredentialReflected { .. } => "credential_reflected",
+        Event::DialAlarm { .. } => "dial_alarm",
+        Event::ToolDecided { .. } => "tool_decided",
+        Event::CommandStarted { .. } => "command_started",
+        Event::CommandEnded { .. } => "command_ended",
+        Event::Hidden { .. } => "hidden",
+        Event::VaultInitialised => "vault_initialised",
+        Event::VaultUnsealed => "vault_unsealed",
+        Event::VaultSealed => "vault_sealed",
+        Event::UnsealFailed => "unseal_failed",
+        Event::CredentialPut { .. } => "credential_put",
+        Event::CredentialRotated { .. } => "credential_rotated",
+        Event::CredentialRevoked { .. } => "credential_revoked",
+        Event::CredentialRemoved { .. } => "credential_removed",
+        Event::BindingSet(_) => "binding_set",
+        Event::BindingRemoved { .. } => "binding_removed",
+        Event::KekRotated { .. } => "kek_rotated",
+        Event::DocumentAccepted { .. } => "document_accepted",
+        Event::BudgetFrozen { .. } => "budget_frozen",
+    }
+}
+
+/// The number of arms of [`kind`].
+pub(crate) const KINDS: usize = 31;
