@@ -17,6 +17,25 @@ pub enum Decision {
 }
 
 /// The evidence of one decision that said yes. Only [`crate::decide`] makes one.
+///
+/// ```compile_fail,E0451
+/// # use torno_policy::{Layer, Permit};
+/// # use torno_policy::names::{Generation, RuleName, SessionId};
+/// let forged = Permit {
+///     session: SessionId::parse("s1").unwrap(),
+///     generation: Generation(1),
+///     endpoint: None,
+///     injection: None,
+///     rule: RuleName::new("mine"),
+///     layer: Layer::Session,
+/// };
+/// ```
+///
+/// It can't be read from the wire either:
+///
+/// ```compile_fail,E0277
+/// let forged: torno_policy::Permit = serde_json::from_str("{}").unwrap();
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permit {
     pub(crate) session: SessionId,

@@ -96,8 +96,7 @@ impl Organisation {
         } else {
             &mut self.firm
         };
-        set.add(policy.new_id(id))
-            .map_err(|error| error.to_string())
+        set.add(policy).map_err(|error| error.to_string())
     }
 
     /// Judges one question: deny if a determining `forbid` lacks `@ask` or nothing permits, ask if

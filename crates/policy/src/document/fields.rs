@@ -83,15 +83,29 @@ impl<'a, 't> Fields<'a, 't> {
     }
 }
 
-/// The entries of a table whose keys are names: key, its place, value.
-pub(super) fn entries<'a, 't>(
-    value: &'a Value<'t>,
-) -> Result<Vec<(&'a str, Range<usize>, &'a Value<'t>)>, DocumentError> {
+/// One entry of a table whose keys are names.
+#[derive(Debug)]
+pub(super) struct Entry<'a, 't> {
+    pub(super) key: &'a str,
+    /// The place of the key.
+    pub(super) span: Range<usize>,
+    pub(super) value: &'a Value<'t>,
+}
+
+/// The entries of a table whose keys are names, sorted by them.
+pub(super) fn entries<'a, 't>(value: &'a Value<'t>) -> Result<Vec<Entry<'a, 't>>, DocumentError> {
     match value.get_ref() {
-        DeValue::Table(table) => Ok(table
-            .iter()
-            .map(|(key, value)| (key.get_ref().as_ref(), key.span(), value))
-            .collect()),
+        DeValue::Table(table) => {
+            let entry = |(key, value): (&'a Spanned<_>, _)| {
+                let name: &'a std::borrow::Cow<'t, str> = key.get_ref();
+                Entry {
+                    key: name.as_ref(),
+                    span: key.span(),
+                    value,
+                }
+            };
+            Ok(table.iter().map(entry).collect())
+        }
         other => fail(
             value.span(),
             format!("a table belongs here, not {}", kind(other)),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `[sandbox]` and `[install]`.
 
-use super::fields::{Fields, Value, entries, fail, list, some_of, text, word};
+use super::fields::{Entry, Fields, Value, entries, fail, list, some_of, text, word};
 use super::{DocumentError, Presets, files, limits, rules};
 use crate::grant::{AllowRule, FileRules, InstallGrant, Isolation, SandboxGrant, WorkspaceMode};
 use crate::standing::Phase;
@@ -52,7 +52,12 @@ pub(super) fn read(value: Option<&Value<'_>>) -> Result<SandboxGrant, DocumentEr
         };
     }
     if let Some(value) = fields.get("env") {
-        for (name, span, value) in entries(value)? {
+        for Entry {
+            key: name,
+            span,
+            value,
+        } in entries(value)?
+        {
             sandbox
                 .env
                 .push((files::variable(name, span)?, files::plain(value)?));

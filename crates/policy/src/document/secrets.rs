@@ -2,7 +2,7 @@
 //! `[secret.NAME]` and `[git."URL"]`: they select and narrow bindings of the vault; neither says
 //! where a credential may go.
 
-use super::fields::{Fields, Value, entries, fail, some_of, text, word};
+use super::fields::{Entry, Fields, Value, entries, fail, some_of, text, word};
 use super::{DocumentError, files, rules};
 use crate::grant::{GitGrant, SecretGrant};
 use crate::names::{Authority, CredentialName, Endpoint, RequestPath, RuleName, Scheme};
@@ -11,7 +11,12 @@ use std::ops::Range;
 
 pub(super) fn read(value: Option<&Value<'_>>) -> Result<Vec<SecretGrant>, DocumentError> {
     let mut secrets = Vec::new();
-    for (name, span, value) in value.map(entries).transpose()?.unwrap_or_default() {
+    for Entry {
+        key: name,
+        span,
+        value,
+    } in value.map(entries).transpose()?.unwrap_or_default()
+    {
         let credential = credential(name, span)?;
         let fields = Fields::of(value, &["env", "narrow", "phase"])?;
         let env = match fields.get("env") {
@@ -79,7 +84,12 @@ pub(super) fn check_variables(
 
 pub(super) fn read_git(value: Option<&Value<'_>>) -> Result<Vec<GitGrant>, DocumentError> {
     let mut grants: Vec<GitGrant> = Vec::new();
-    for (url, span, value) in value.map(entries).transpose()?.unwrap_or_default() {
+    for Entry {
+        key: url,
+        span,
+        value,
+    } in value.map(entries).transpose()?.unwrap_or_default()
+    {
         let (endpoint, repository) = repository(url, span.clone())?;
         let same = |grant: &GitGrant| grant.endpoint == endpoint && grant.repository == repository;
         if grants.iter().any(same) {
@@ -145,7 +155,10 @@ fn repository(url: &str, span: Range<usize>) -> Result<(Endpoint, String), Docum
         Ok(_) => return fail(span, rule),
         Err(error) => return fail(span, error.to_string()),
     };
-    let repository = path.path().strip_suffix(".git").unwrap_or(path.path());
+    let repository = path
+        .path()
+        .strip_suffix(".git")
+        .unwrap_or_else(|| path.path());
     if repository.is_empty() || repository.ends_with('/') {
         return fail(span, rule);
     }
@@ -161,13 +174,13 @@ fn repository(url: &str, span: Range<usize>) -> Result<(Endpoint, String), Docum
 }
 
 fn push(value: &Value<'_>) -> Result<(Vec<String>, bool), DocumentError> {
-    if let Some((_, span, _)) = entries(value)?
+    if let Some(force) = entries(value)?
         .into_iter()
-        .find(|(key, _, _)| *key == "force")
+        .find(|entry| entry.key == "force")
     {
         let rule = "`force` can't be kept: whether an update is a fast-forward is not visible on the \
                     wire; protect the branch at the server, or list other refs";
-        return fail(span, rule);
+        return fail(force.span, rule);
     }
     let fields = Fields::of(value, &["refs", "delete"])?;
     let refs = some_of(fields.require("refs")?, reference)?;

@@ -2,7 +2,7 @@
 //! `[tool]`: rules beyond the shipped table.
 
 use super::DocumentError;
-use super::fields::{Fields, Value, entries, fail, kind, word};
+use super::fields::{Entry, Fields, Value, entries, fail, kind, word};
 use crate::grant::{ToolPattern, ToolRule, Verdict};
 use crate::names::ToolName;
 use std::ops::Range;
@@ -10,7 +10,12 @@ use toml::de::DeValue;
 
 pub(super) fn read(value: Option<&Value<'_>>) -> Result<Vec<ToolRule>, DocumentError> {
     let mut rules = Vec::new();
-    for (name, span, value) in value.map(entries).transpose()?.unwrap_or_default() {
+    for Entry {
+        key: name,
+        span,
+        value,
+    } in value.map(entries).transpose()?.unwrap_or_default()
+    {
         let tool = pattern(name, span)?;
         let (verdict, when) = match value.get_ref() {
             DeValue::String(_) => (verdict(value)?, Vec::new()),
@@ -46,7 +51,10 @@ fn conditional(
     };
     let when = Fields::of(when, &["args"])?;
     let mut conditions = Vec::new();
-    for (name, _, value) in entries(when.require("args")?)? {
+    for Entry {
+        key: name, value, ..
+    } in entries(when.require("args")?)?
+    {
         conditions.push((name.to_owned(), exact(value)?));
     }
     if conditions.is_empty() {

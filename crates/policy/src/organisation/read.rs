@@ -4,7 +4,9 @@
 
 use super::SCHEMA;
 use crate::document::DocumentError;
-use cedar_policy::{Effect, ParseErrors, Policy, PolicySet, Schema, ValidationMode, Validator};
+use cedar_policy::{
+    Effect, ParseErrors, Policy, PolicyId, PolicySet, Schema, ValidationMode, Validator,
+};
 use miette::Diagnostic;
 use std::collections::BTreeMap;
 
@@ -27,7 +29,8 @@ pub(super) fn policies(text: &str) -> Result<BTreeMap<String, Policy>, DocumentE
     let mut named = BTreeMap::new();
     for policy in set.policies() {
         let name = name_of(policy)?;
-        if named.insert(name.clone(), policy.clone()).is_some() {
+        let policy = policy.new_id(PolicyId::new(&name));
+        if named.insert(name.clone(), policy).is_some() {
             return Err(about(
                 text,
                 &name,
@@ -77,11 +80,7 @@ fn validate(text: &str, named: &BTreeMap<String, Policy>) -> Result<(), Document
             .map_err(|error| plain(format!("rule `{name}` is refused: {error}")))?;
         let result = validator.validate(&set, ValidationMode::Strict);
         if let Some(error) = result.validation_errors().next() {
-            return Err(about(
-                text,
-                name,
-                format!("rule `{name}`: {}", one_line(&error.to_string())),
-            ));
+            return Err(about(text, name, one_line(&error.to_string())));
         }
     }
     Ok(())

@@ -2,6 +2,20 @@
 //! The organisation's layer: what the shipped policy says, and what is no policy.
 
 use super::*;
+use crate::document::{self, Presets};
+
+fn refuse(text: &str, message: &str) -> DocumentError {
+    let error = Organisation::parse(text).expect_err(text);
+    assert!(error.message.contains(message), "{text}\n{}", error.message);
+    assert!(!error.message.contains('\n'));
+    error
+}
+
+fn start(organisation: &Organisation, document: &str) -> Result<(), (Reason, String)> {
+    let grant = document::parse(document, &Presets::shipped()).unwrap();
+    let refused = |refusal: Refusal| (refusal.reason, refusal.rule.to_string());
+    organisation.admits_start(&grant).map_err(refused)
+}
 
 #[test]
 fn the_shipped_policy_parses_and_names_its_rules() {
@@ -22,5 +36,138 @@ fn the_shipped_policy_parses_and_names_its_rules() {
             "org.start",
             "org.tools",
         ]
+    );
+}
+
+#[test]
+fn a_policy_that_does_not_parse_is_refused_at_its_place() {
+    let text = "@id(\"a\")\npermit (principal action, resource);";
+    let error = refuse(text, "unexpected token");
+    assert!(
+        error.span.as_ref().is_some_and(|span| span.start >= 9),
+        "{error:?}"
+    );
+}
+
+// ATTACK: 084
+#[test]
+fn a_policy_that_names_what_does_not_exist_is_refused() {
+    let request = |when: &str| {
+        format!(
+            "@id(\"a\") forbid (principal, action == Action::\"request\", resource) when {{ {when} }};"
+        )
+    };
+    refuse(&request("context.hosst == \"x\""), "hosst");
+    refuse(&request("context.port == \"443\""), "");
+    refuse(&request("context.credential == \"x\""), "credential");
+    refuse(
+        "@id(\"a\") forbid (principal == User::\"x\", action, resource);",
+        "User",
+    );
+    refuse(
+        "@id(\"a\") forbid (principal, action == Action::\"fly\", resource);",
+        "fly",
+    );
+    assert!(
+        Organisation::parse(&request(
+            "context has credential && context.credential == \"x\""
+        ))
+        .is_ok()
+    );
+}
+
+#[test]
+fn every_rule_has_one_name_and_known_annotations() {
+    refuse(
+        "permit (principal, action, resource);",
+        "begins with its name",
+    );
+    refuse(
+        "@id(\"A b\") permit (principal, action, resource);",
+        "lower-case",
+    );
+    refuse(
+        "@id(\"default\") permit (principal, action, resource);",
+        "taken",
+    );
+    let twice = "@id(\"a\") permit (principal, action, resource);";
+    let error = refuse(&format!("{twice}\n{twice}"), "two rules");
+    assert_eq!(error.span, Some(twice.len() + 1..twice.len() + 9));
+    refuse(
+        "@id(\"a\") @ask permit (principal, action, resource);",
+        "only on a `forbid`",
+    );
+    refuse(
+        "@id(\"a\") @ask(\"no\") forbid (principal, action, resource);",
+        "stands alone",
+    );
+    refuse(
+        "@id(\"a\") @aks forbid (principal, action, resource);",
+        "unknown annotation",
+    );
+    refuse(
+        "@id(\"a\") permit (principal == ?principal, action, resource);",
+        "template",
+    );
+}
+
+#[test]
+fn an_empty_policy_permits_nothing() {
+    let empty = Organisation::parse("").unwrap();
+    let refused = (Reason::OrganisationForbids, "org.default".to_owned());
+    assert_eq!(start(&empty, ""), Err(refused));
+    assert!(empty.judge(None).undecidable);
+}
+
+#[test]
+fn what_can_not_be_evaluated_is_denied() {
+    let text = r#"@id("all") permit (principal, action, resource);
+        @id("sum") forbid (principal, action == Action::"start", resource)
+        when { context.disk_bytes * 9000000000000000000 > 1 };"#;
+    let organisation = Organisation::parse(text).unwrap();
+    assert_eq!(
+        start(&organisation, ""),
+        Err((Reason::Undecidable, "org.sum".to_owned()))
+    );
+}
+
+#[test]
+fn a_start_is_held_to_floors_and_ceilings() {
+    let shipped = Organisation::shipped();
+    assert_eq!(start(&shipped, ""), Ok(()));
+    let long = "[sandbox.limits]\nwall = \"8d\"";
+    assert_eq!(
+        start(&shipped, long),
+        Err((Reason::OrganisationForbids, "org.default".to_owned()))
+    );
+    let text = r#"@id("all") permit (principal, action, resource);
+        @id("floor") forbid (principal, action == Action::"start", resource)
+        when { context.isolation == "container" || context.memory_bytes > 1073741824 };
+        @id("keys") @ask forbid (principal, action == Action::"start", resource)
+        when { context.credentials.contains("prod") };
+        @id("hosts") forbid (principal, action == Action::"start", resource)
+        when { !["a.test", "*.b.test"].containsAll(context.hosts) };"#;
+    let strict = Organisation::parse(text).unwrap();
+    let small = "[sandbox.limits]\nmemory = \"1GiB\"\n";
+    let refused = |reason, rule: &str| Err((reason, rule.to_owned()));
+    assert_eq!(start(&strict, small), Ok(()));
+    assert_eq!(
+        start(&strict, ""),
+        refused(Reason::OrganisationForbids, "org.floor")
+    );
+    let named = "[sandbox]\nisolation = \"container\"\nlimits = { memory = \"1GiB\" }";
+    assert_eq!(
+        start(&strict, named),
+        refused(Reason::OrganisationForbids, "org.floor")
+    );
+    let prod = format!("{small}[secret.prod]");
+    assert_eq!(
+        start(&strict, &prod),
+        refused(Reason::ApprovalUnavailable, "org.keys")
+    );
+    let host = format!("{small}[[allow]]\nhost = \"*.c.test\"");
+    assert_eq!(
+        start(&strict, &host),
+        refused(Reason::OrganisationForbids, "org.hosts")
     );
 }

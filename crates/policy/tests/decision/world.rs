@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Small random worlds: few hosts, methods and names, so that rules, bindings and requests meet
+//! often and every reason is reached.
+
+use torno_policy::binding::{Binding, Mode, PathPattern, Slot};
+use torno_policy::decide::{IssuedPlaceholder, Layers};
+use torno_policy::document;
+use torno_policy::facts::{
+    Act, Entry, GitFacts, GitOperation, Location, Presented, RefChange, RefUpdate, RequestFacts,
+    ToolFacts,
+};
+use torno_policy::grant::{
+    AllowRule, GitGrant, Grant, HostPattern, SecretGrant, ToolPattern, ToolRule, Verdict,
+};
+use torno_policy::names::{
+    BindingId, CredentialName, Endpoint, Generation, Host, Method, Port, RequestPath, RuleName,
+    Scheme, SessionId, TenantName, ToolName,
+};
+use torno_policy::organisation::Organisation;
+use torno_policy::placeholder::PlaceholderDigest;
+use torno_policy::standing::{Phase, Standing, State};
+
+/// A xorshift generator: the same worlds on every machine.
+#[derive(Debug, Clone)]
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn below(&mut self, sides: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from((self.0 >> 20) % sides as u64).unwrap()
+    }
+
+    /// True once in `sides` throws.
+    pub(crate) fn rarely(&mut self, sides: usize) -> bool {
+        self.below(sides) == 0
+    }
+
+    pub(crate) fn pick<T: Clone>(&mut self, items: &[T]) -> T {
+        items[self.below(items.len())].clone()
+    }
+
+    fn some<T: Clone>(&mut self, items: &[T]) -> Vec<T> {
+        let mut chosen: Vec<T> = items
+            .iter()
+            .filter(|_| self.below(2) == 0)
+            .cloned()
+            .collect();
+        if chosen.is_empty() {
+            chosen.push(self.pick(items));
+        }
+        chosen
+    }
+
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for at in (1..items.len()).rev() {
+            items.swap(at, self.below(at + 1));
+        }
+    }
+}
+
+/// Everything that a decision looks at.
+#[derive(Debug, Clone)]
+pub(crate) struct World {
+    pub(crate) standing: Option<Standing>,
+    pub(crate) asker: Generation,
+    pub(crate) grant: Grant,
+    pub(crate) bindings: Vec<Binding>,
+    pub(crate) placeholders: Vec<IssuedPlaceholder>,
+    pub(crate) now: u64,
+}
+
+impl World {
+    pub(crate) fn layers<'a>(&'a self, organisation: &'a Organisation) -> Layers<'a> {
+        Layers {
+            standing: self.standing.as_ref(),
+            asker: self.asker,
+            organisation,
+            grant: &self.grant,
+            bindings: &self.bindings,
+            placeholders: &self.placeholders,
+            now: self.now,
+        }
+    }
+}
+
+/// The shipped policy, a rule that asks, and one that forbids.
+pub(crate) fn organisation() -> Organisation {
+    let more = r#"
+        @id("ask-delete") @ask
+        forbid (principal, action == Action::"request", resource)
+        when { context.method == "DELETE" };
+        @id("no-port-8443-by-post")
+        forbid (principal, action == Action::"request", resource)
+        when { context.port == 8443 && context.method == "POST" };
+        @id("ask-deploy") @ask
+        forbid (principal, action == Action::"tool", resource == Tool::"mcp:ops/deploy");
+    "#;
+    let text = format!("{}{more}", torno_policy::organisation::SHIPPED);
+    Organisation::parse(&text).unwrap()
+}
+
+const HOSTS: [&str; 3] = ["allow.test", "api.allow.test", "other.test"];
+const CREDENTIALS: [&str; 3] = ["c1", "c2", "c3"];
+const METHODS: [&str; 4] = ["GET", "POST", "DELETE", "HEAD"];
+const PATHS: [&str; 5] = ["/", "/a", "/a/b", "/a/b/c", "/b?x=/a"];
+const PATTERNS: [&str; 7] = ["/**", "/a/**", "/a", "/a/*", "/*", "/*/b/**", "/b"];
+const REPOSITORIES: [&str; 2] = ["/acme/app", "/acme/lib"];
+const REFS: [&str; 4] = [
+    "refs/heads/agent/x",
+    "refs/heads/agent/x/y",
+    "refs/heads/main",
+    "refs/tags/v1",
+];
+const REF_PATTERNS: [&str; 4] = [
+    "refs/heads/agent/*",
+    "refs/heads/agent/**",
+    "refs/heads/main",
+    "refs/*/v1",
+];
+const HEADERS: [&str; 3] = ["authorization", "x-api-key", "cookie"];
+const TOOLS: [&str; 6] = [
+    "bash",
+    "read",
+    "apply",
+    "mcp:db/query",
+    "mcp:ops/deploy",
+    "unknown",
+];
+
+fn methods(names: &[&str]) -> Vec<Method> {
+    names
+        .iter()
+        .map(|name| Method::parse(name).unwrap())
+        .collect()
+}
+
+fn patterns(texts: &[&str]) -> Vec<PathPattern> {
+    texts
+        .iter()
+        .map(|text| PathPattern::parse(text).unwrap())
+        .collect()
+}
+
+fn credential(dice: &mut Dice) -> CredentialName {
+    CredentialName::parse(dice.pick(&CREDENTIALS)).unwrap()
+}
+
+fn phase(dice: &mut Dice) -> Phase {
+    if dice.rarely(5) {
+        Phase::Install
+    } else {
+        Phase::Locked
+    }
+}
+
+fn endpoint(dice: &mut Dice) -> Endpoint {
+    let scheme = if dice.rarely(10) {
+        Scheme::Http
+    } else {
+        Scheme::Https
+    };
+    let odd = dice.rarely(12);
+    let port = if odd {
+        Port::new(8443).unwrap()
+    } else {
+        scheme.default_port()
+    };
+    let host = if dice.rarely(40) {
+        "169.254.169.254"
+    } else {
+        dice.pick(&HOSTS)
+    };
+    Endpoint {
+        scheme,
+        host: Host::parse(host).unwrap(),
+        port,
+    }
+}
+
+pub(crate) fn world(dice: &mut Dice) -> World {
+    let session = SessionId::parse("s1").unwrap();
+    let state = match dice.below(60) {
+        0 => State::Killed,
+        1 => State::Ended,
+        _ => State::Running,
+    };
+    let standing = Standing {
+        session,
+        generation: Generation(7),
+        state,
+        phase: phase(dice),
+    };
+    let asker = Generation(if dice.rarely(50) { 6 } else { 7 });
+    let mut grant = document::parse("", &document::Presets::shipped()).unwrap();
+    grant.allow = (0..dice.below(4)).map(|at| allow_rule(dice, at)).collect();
+    grant.secrets = (0..dice.pick(&[0, 1, 1, 2]))
+        .map(|_| secret(dice))
+        .collect();
+    grant.git = (0..dice.below(3)).map(|at| git_grant(dice, at)).collect();
+    grant.tools = (0..dice.below(4)).map(|_| tool_rule(dice)).collect();
+    let named: Vec<_> = grant
+        .secrets
+        .iter()
+        .map(|secret| secret.credential.clone())
+        .collect();
+    let bindings = (0..dice.below(5))
+        .map(|at| binding(dice, at, &named))
+        .collect();
+    World {
+        standing: (!dice.rarely(50)).then_some(standing),
+        asker,
+        grant,
+        bindings,
+        placeholders: (0..dice.below(5)).map(|_| issued(dice)).collect(),
+        now: 1000,
+    }
+}
+
+fn allow_rule(dice: &mut Dice, at: usize) -> AllowRule {
+    let Endpoint { scheme, host, port } = endpoint(dice);
+    let suffix = HostPattern::OneLabel(Host::parse("allow.test").unwrap());
+    AllowRule {
+        name: RuleName::new(format!("grant.allow[{at}]")),
+        host: if dice.rarely(4) {
+            suffix
+        } else {
+            HostPattern::Exact(host)
+        },
+        scheme,
+        port,
+        methods: methods(&dice.some(&METHODS)),
+        paths: patterns(&dice.some(&PATTERNS)),
+        own_credentials: dice.rarely(3),
+        phase: phase(dice),
+    }
+}
+
+fn secret(dice: &mut Dice) -> SecretGrant {
+    let narrow = dice.rarely(3);
+    SecretGrant {
+        credential: credential(dice),
+        env: None,
+        methods: narrow.then(|| methods(&dice.some(&METHODS))),
+        paths: dice.rarely(4).then(|| patterns(&dice.some(&PATTERNS))),
+        phase: phase(dice),
+    }
+}
+
+fn git_grant(dice: &mut Dice, at: usize) -> GitGrant {
+    GitGrant {
+        name: RuleName::new(format!("git[{at}]")),
+        endpoint: endpoint(dice),
+        repository: dice.pick(&REPOSITORIES).to_owned(),
+        secret: dice.rarely(2).then(|| credential(dice)),
+        fetch: dice.below(3) > 0,
+        push_refs: if dice.rarely(2) {
+            dice.some(&REF_PATTERNS)
+        } else {
+            Vec::new()
+        }
+        .into_iter()
+        .map(str::to_owned)
+        .collect(),
+        delete: dice.rarely(2),
+    }
+}
+
+fn tool_rule(dice: &mut Dice) -> ToolRule {
+    let exact = ToolPattern::Exact(ToolName::parse(dice.pick(&TOOLS)).unwrap());
+    let server = ToolPattern::Server(dice.pick(&["mcp:db/", "mcp:ops/"]).to_owned());
+    let condition = (
+        "sql".to_owned(),
+        serde_json::json!(dice.pick(&["read", "write"])),
+    );
+    ToolRule {
+        tool: if dice.rarely(3) { server } else { exact },
+        verdict: dice.pick(&[Verdict::Deny, Verdict::Ask, Verdict::Allow]),
+        when: if dice.rarely(3) {
+            vec![condition]
+        } else {
+            Vec::new()
+        },
+    }
+}
+
+fn binding(dice: &mut Dice, at: usize, named: &[CredentialName]) -> Binding {
+    let name = dice.pick(&["authorization", "x-api-key"]).to_owned();
+    let header = Slot::Header { name, scheme: None };
+    Binding {
+        id: BindingId::parse(&format!("b{at}")).unwrap(),
+        tenant: TenantName::parse("local").unwrap(),
+        credential: if named.is_empty() || dice.rarely(4) {
+            credential(dice)
+        } else {
+            dice.pick(named)
+        },
+        endpoint: endpoint(dice),
+        plaintext: dice.rarely(2),
+        methods: methods(&dice.some(&METHODS)),
+        paths: patterns(&dice.some(&["/**", "/**", "/a/**", "/*"])),
+        slot: if dice.rarely(3) {
+            Slot::Basic {
+                user: "u".to_owned(),
+            }
+        } else {
+            header
+        },
+        mode: dice.pick(&[Mode::Placeholder, Mode::PlaceholderOrInject, Mode::Inject]),
+        expires_at: dice.rarely(3).then(|| dice.pick(&[999, 1000, 1001])),
+        revision: 1,
+    }
+}
+
+fn issued(dice: &mut Dice) -> IssuedPlaceholder {
+    let number = dice.below(4);
+    IssuedPlaceholder {
+        digest: placeholder(number),
+        // The last two stand for one credential, as after a re-issue.
+        credential: CredentialName::parse(CREDENTIALS[number.min(2)]).unwrap(),
+    }
+}
+
+fn placeholder(number: usize) -> PlaceholderDigest {
+    PlaceholderDigest([u8::try_from(number).unwrap(); 32])
+}
+
+/// An act that has much to do with the world: mostly at an endpoint that something names.
+pub(crate) fn act(dice: &mut Dice, world: &World) -> Act {
+    if dice.rarely(8) {
+        let arguments = match dice.below(3) {
+            0 => serde_json::json!({ "sql": "write" }),
+            1 => serde_json::json!({ "sql": "read", "n": 1 }),
+            _ => serde_json::json!([]),
+        };
+        return Act::Tool(ToolFacts {
+            tool: ToolName::parse(dice.pick(&TOOLS)).unwrap(),
+            arguments,
+        });
+    }
+    let mut places: Vec<Endpoint> = world.bindings.iter().map(|b| b.endpoint.clone()).collect();
+    places.extend(world.grant.git.iter().map(|git| git.endpoint.clone()));
+    places.push(endpoint(dice));
+    let endpoint = if dice.rarely(3) {
+        endpoint(dice)
+    } else {
+        dice.pick(&places)
+    };
+    let mut facts = RequestFacts {
+        entry: dice.pick(&[Entry::Captured, Entry::Connect, Entry::AbsoluteForm]),
+        endpoint,
+        method: Method::parse(dice.pick(&METHODS)).unwrap(),
+        path: RequestPath::parse(dice.pick(&PATHS)).unwrap(),
+        presented: Vec::new(),
+        own_credentials: Vec::new(),
+        git: None,
+    };
+    if dice.rarely(3) {
+        git_facts(dice, &mut facts);
+    }
+    for _ in 0..dice.pick(&[0, 0, 1, 1, 2]) {
+        let mut one = presented(dice, world);
+        if let (Some(first), true) = (facts.presented.first(), dice.rarely(2)) {
+            one.location = first.location.clone();
+        }
+        facts.presented.push(one);
+    }
+    if dice.rarely(5) {
+        facts.own_credentials = dice.some(&HEADERS).into_iter().map(str::to_owned).collect();
+    }
+    Act::Request(facts)
+}
+
+fn presented(dice: &mut Dice, world: &World) -> Presented {
+    let location = match dice.below(16) {
+        0 => Location::Query,
+        1 => Location::Path,
+        2 => Location::Trailer,
+        3 => Location::Method,
+        4 => Location::Body,
+        5..9 => Location::Header("x-api-key".to_owned()),
+        _ => Location::Header("authorization".to_owned()),
+    };
+    let known: Vec<_> = world
+        .placeholders
+        .iter()
+        .map(|issued| issued.digest)
+        .collect();
+    let foreign = known.is_empty() || dice.rarely(10);
+    let digest = if foreign {
+        placeholder(dice.below(5))
+    } else {
+        dice.pick(&known)
+    };
+    Presented { location, digest }
+}
+
+fn git_facts(dice: &mut Dice, facts: &mut RequestFacts) {
+    let repository = dice.pick(&REPOSITORIES).to_owned();
+    let updates = (0..dice.below(3)).map(|_| RefUpdate {
+        name: dice.pick(&REFS).to_owned(),
+        change: dice.pick(&[RefChange::Create, RefChange::Update, RefChange::Delete]),
+    });
+    let updates = updates.collect();
+    let (operation, method, suffix) = match dice.below(4) {
+        0 => (
+            GitOperation::DiscoverFetch,
+            "GET",
+            "/info/refs?service=git-upload-pack",
+        ),
+        1 => (GitOperation::Fetch, "POST", "/git-upload-pack"),
+        2 => (
+            GitOperation::DiscoverPush,
+            "GET",
+            "/info/refs?service=git-receive-pack",
+        ),
+        _ => (GitOperation::Push(updates), "POST", "/git-receive-pack"),
+    };
+    let ending = dice.pick(&["", ".git"]);
+    facts.path = RequestPath::parse(&format!("{repository}{ending}{suffix}")).unwrap();
+    facts.method = Method::parse(method).unwrap();
+    match dice.below(20) {
+        // The path looks like git, and the gate did not say so.
+        0 => return,
+        // The facts contradict the request.
+        1 => facts.method = Method::parse("DELETE").unwrap(),
+        2 => facts.path = RequestPath::parse("/acme/other/git-upload-pack").unwrap(),
+        _ => {}
+    }
+    facts.git = Some(GitFacts {
+        repository,
+        operation,
+    });
+}
