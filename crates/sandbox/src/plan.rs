@@ -9,7 +9,7 @@ pub use etc::trust_environment;
 
 use crate::cgroup::CgroupValues;
 use crate::facts::{HostFacts, RootEntry};
-use crate::runtime::{Runtime, RuntimeKind};
+use crate::runtime::{FileAccess, Runtime, RuntimeKind};
 use crate::spec::{
     AlsoDirectory, GUEST_PATH, Level, SandboxId, SandboxSpec, UID_RANGE, Workspace,
     is_plain_absolute,
@@ -118,6 +118,15 @@ impl Plan {
         self.level
     }
 
+    pub(crate) fn file_access(&self) -> FileAccess {
+        let has_rules = self.rules.write.is_some() || !self.rules.hide.is_empty();
+        if has_rules || self.workspace == Workspace::Bind {
+            FileAccess::Gofer
+        } else {
+            FileAccess::Direct
+        }
+    }
+
     /// The OCI configuration, for display.
     #[must_use]
     pub fn config(&self) -> &str {
@@ -160,7 +169,7 @@ fn runtime_for(level: Level, facts: &HostFacts) -> Result<Runtime, PlanError> {
         Level::Gvisor => (&facts.gvisor_runtime, "apt-get install runsc"),
         Level::Microvm | Level::Vm => return Err(PlanError::IsolationUnavailable(level.name())),
     };
-    found.clone().ok_or(PlanError::RuntimeMissing {
+    found.clone().ok_or_else(|| PlanError::RuntimeMissing {
         level: level.name(),
         fix,
     })

@@ -46,6 +46,16 @@ pub(crate) const PID_FILE: &str = "/run/pid";
 pub(crate) const LOG: &str = "/run/runtime.log";
 /// The sandbox's root directory in the staging mount namespace.
 pub(crate) const ROOT: &str = "/run/rootfs";
+/// Who opens files for a user-space kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileAccess {
+    /// The kernel's process itself: faster.
+    Direct,
+    /// Its gofer, in whose mount namespace the mounts of file rules are local. By the kernel's process,
+    /// which is in another one, a covered place could be renamed, and the cover would fall off.
+    Gofer,
+}
+
 /// LIMIT: a version's line.
 const VERSION_CHARACTERS_MAX: usize = 200;
 
@@ -83,7 +93,7 @@ impl Runtime {
 
     /// The arguments that start sandbox `id` and return once its first process runs.
     #[must_use]
-    pub(crate) fn arguments(&self, id: &str) -> Vec<String> {
+    pub(crate) fn arguments(&self, id: &str, files: FileAccess) -> Vec<String> {
         let words: &[&str] = match self.kind {
             RuntimeKind::Crun => &[
                 "--root",
@@ -135,10 +145,13 @@ impl Runtime {
                 PID_FILE,
             ],
         };
-        words
-            .iter()
-            .map(|word| (*word).to_owned())
-            .chain([id.to_owned()])
+        let by_gofer = self.kind == RuntimeKind::Runsc && files == FileAccess::Gofer;
+        let first = by_gofer.then_some("-directfs=false");
+        first
+            .into_iter()
+            .chain(words.iter().copied())
+            .chain([id])
+            .map(str::to_owned)
             .collect()
     }
 }

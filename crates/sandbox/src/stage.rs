@@ -44,7 +44,7 @@ impl Sources {
                 let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
                 let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
                 let found = rustix::fs::openat2(CWD, host, flags, Mode::empty(), resolve)
-                    .map_err(|error| named(host, error.into()))?;
+                    .map_err(|error| named(host, error))?;
                 let tree = detach(found.as_fd(), true).map_err(|error| named(host, error))?;
                 binds.push(tree);
             }
@@ -90,7 +90,17 @@ pub(crate) fn enter(kind: RuntimeKind, cgroups: &CgroupHost) -> io::Result<()> {
     for path in [ROOT, BUNDLE, STATE, EMPTY_DIRECTORY] {
         directory(Path::new(path))?;
     }
-    file(Path::new(EMPTY_FILE), &[], 0o444)
+    file(Path::new(EMPTY_FILE), &[], 0o444)?;
+    // A mount of its own, which `close` makes read-only for the host's kernel: a user-space kernel
+    // is told that its root is writable, or it would take the workspace for read-only too.
+    let root = open_path(Path::new(ROOT))?;
+    attach(&detach(root.as_fd(), false)?, Path::new(ROOT))
+}
+
+/// Makes the finished root directory read-only; what is mounted on it keeps its own rules.
+pub(crate) fn close() -> io::Result<()> {
+    let root = open_path(Path::new(ROOT))?;
+    sys::set_mount_attributes(root.as_fd(), MountAttributes { read_only: true })
 }
 
 fn mount_memory(at: &Path, options: &str) -> io::Result<()> {
@@ -204,6 +214,7 @@ fn own(path: &Path, id: u32) -> io::Result<()> {
     Ok(())
 }
 
-fn named(path: &Path, error: io::Error) -> io::Error {
+fn named(path: &Path, error: impl Into<io::Error>) -> io::Error {
+    let error = error.into();
     io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))
 }

@@ -231,6 +231,7 @@ pub fn start_watched(
         link: inputs.link,
     };
     let number = in_own_thread(|| staged.run(watch))?;
+    cgroup.reap();
     see(watch, StartStep::Process)?;
     let process = first_process(number, &cgroup).map_err(|source| StartError::Step {
         step: StartStep::Process,
@@ -350,7 +351,7 @@ impl Staged<'_> {
 fn spawn_runtime(plan: &Plan, procs: Vec<File>, link: OwnedFd) -> io::Result<Child> {
     let mut command = Command::new(&plan.runtime.path);
     command
-        .args(plan.runtime.arguments(plan.id.as_str()))
+        .args(plan.runtime.arguments(plan.id.as_str(), plan.file_access()))
         .env_clear()
         .current_dir("/")
         .stdin(Stdio::from(link))
@@ -389,7 +390,8 @@ fn wait_for_runtime(
         let _ = child.wait();
         return Err(refused("no answer in 30 s".to_owned()));
     }
-    if child.wait().map_err(failed)?.success() {
+    let succeeded = child.wait().map_err(failed)?.success();
+    if succeeded {
         return Ok(());
     }
     let mut bytes = Vec::new();

@@ -55,21 +55,20 @@ impl Cgroup {
     pub fn kill(&self) -> Census {
         let before = self.members();
         let deadline = Instant::now() + DEATH_WAIT;
-        let mut seen = before.clone();
         loop {
             if !self.kill_at_once() {
-                self.kill_frozen(&mut seen);
+                self.kill_frozen();
             }
             let look_until = (Instant::now() + Duration::from_millis(50)).min(deadline);
             while !self.is_empty() && Instant::now() < look_until {
-                reap(&seen);
+                self.reap();
                 thread::sleep(LOOK_EVERY);
             }
             if self.is_empty() || Instant::now() >= deadline {
                 break;
             }
         }
-        reap(&seen);
+        self.reap();
         Census {
             alive_before: before.len(),
             alive_after: if self.is_empty() {
@@ -77,6 +76,28 @@ impl Cgroup {
             } else {
                 self.members().len()
             },
+        }
+    }
+
+    /// Collects those of the group's dead that became the caller's children, as a runtime's orphans do
+    /// where the caller is a subreaper; a zombie counts in the group's pids. Others are somebody else's.
+    pub(crate) fn reap(&self) {
+        let Some(name) = self
+            .directories()
+            .first()
+            .and_then(|path| path.file_name()?.to_str().map(str::to_owned))
+        else {
+            return;
+        };
+        for pid in own_children() {
+            let group = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+            let is_ours = group.lines().any(|line| {
+                line.split('/')
+                    .any(|part| part.split(' ').next() == Some(&name))
+            });
+            if let (true, Some(pid)) = (is_ours, Pid::from_raw(pid)) {
+                let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
+            }
         }
     }
 
@@ -88,7 +109,7 @@ impl Cgroup {
     }
 
     /// Elsewhere: frozen, nobody can fork; signalled, thawed, nobody runs on.
-    fn kill_frozen(&self, seen: &mut BTreeSet<i32>) {
+    fn kill_frozen(&self) {
         let v1 = self
             .v1
             .iter()
@@ -104,11 +125,9 @@ impl Cgroup {
         };
         let set = |value| state.map(|path| fs::write(path, value));
         let _ = set(frozen);
-        let members = self.members();
-        for pid in members.iter().filter_map(|pid| Pid::from_raw(*pid)) {
+        for pid in self.members().iter().filter_map(|pid| Pid::from_raw(*pid)) {
             let _ = rustix::process::kill_process(pid, Signal::KILL);
         }
-        seen.extend(members);
         let _ = set(thawed);
     }
 
@@ -169,10 +188,19 @@ fn remove_tree(directory: &Path, deadline: Instant) -> io::Result<()> {
     }
 }
 
-/// Collects those of the dead that became the caller's children (a runtime's orphans, where the
-/// caller is a subreaper); others are somebody else's.
-fn reap(pids: &BTreeSet<i32>) {
-    for pid in pids.iter().filter_map(|pid| Pid::from_raw(*pid)) {
-        let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
-    }
+/// Processes that the caller is the parent of; none where the kernel doesn't list them.
+fn own_children() -> Vec<i32> {
+    let threads = fs::read_dir("/proc/self/task")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let lists =
+        threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| {
+            list.split_whitespace()
+                .filter_map(|pid| pid.parse().ok())
+                .collect::<Vec<_>>()
+        })
+        .collect()
 }

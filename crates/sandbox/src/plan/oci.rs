@@ -33,7 +33,8 @@ pub(super) fn config(spec: &SandboxSpec, facts: &HostFacts, kind: RuntimeKind) -
     let config = json!({
         "ociVersion": "1.0.2",
         "process": process(spec, facts),
-        "root": { "path": ROOT, "readonly": true },
+        // Read-only by its host mount at every level; runsc would apply this to the workspace as well.
+        "root": { "path": ROOT, "readonly": kind != RuntimeKind::Runsc },
         "hostname": "sandbox",
         "mounts": mounts(spec, kind),
         "linux": linux,

@@ -24,11 +24,11 @@ pub(crate) fn give_to(root: BorrowedFd<'_>, id: u32) -> io::Result<()> {
     let mut budget = ENTRIES_MAX;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let root = rustix::fs::openat(root, ".", flags, Mode::empty())?;
-    give_below(root, owner, DEPTH_MAX, &mut budget)
+    give_below(&root, owner, DEPTH_MAX, &mut budget)
 }
 
 fn give_below(
-    directory: OwnedFd,
+    directory: &OwnedFd,
     owner: (Uid, Gid),
     depth: usize,
     budget: &mut usize,
@@ -36,7 +36,7 @@ fn give_below(
     if depth == 0 {
         return Err(io::Error::other("the workspace is nested too deeply"));
     }
-    for entry in Dir::read_from(&directory)? {
+    for entry in Dir::read_from(directory)? {
         let entry = entry?;
         let name = entry.file_name();
         if name == c"." || name == c".." {
@@ -48,20 +48,20 @@ fn give_below(
         let (uid, gid) = (Some(owner.0), Some(owner.1));
         let is_directory = match entry.file_type() {
             FileType::Unknown => {
-                let found = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                let found = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
                 FileType::from_raw_mode(found.st_mode) == FileType::Directory
             }
             kind => kind == FileType::Directory,
         };
         if is_directory {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-            let below = rustix::fs::openat(&directory, name, flags, Mode::empty())?;
-            give_below(below, owner, depth - 1, budget)?;
+            let below = rustix::fs::openat(directory, name, flags, Mode::empty())?;
+            give_below(&below, owner, depth - 1, budget)?;
         } else {
-            rustix::fs::chownat(&directory, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?;
+            rustix::fs::chownat(directory, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?;
         }
     }
-    rustix::fs::fchown(&directory, Some(owner.0), Some(owner.1))?;
+    rustix::fs::fchown(directory, Some(owner.0), Some(owner.1))?;
     Ok(())
 }
 
@@ -91,7 +91,7 @@ pub(super) fn apply_rules(root: &Path, plan: &Plan) -> io::Result<()> {
         match beneath(workspace.as_fd(), &place.path) {
             Ok(found) => hide(found.as_fd())?,
             Err(Errno::NOENT | Errno::NOTDIR) => {}
-            Err(error) => return Err(named(&place.path, error.into())),
+            Err(error) => return Err(named(&place.path, error)),
         }
     }
     Ok(())

@@ -3,3 +3,6 @@
 
 mod harness;
 mod inside;
+mod lifetime;
+mod network;
+mod workspace;
