@@ -87,10 +87,9 @@ impl Organisation {
     }
 
     fn add(&mut self, name: &str, policy: Policy) -> Result<(), String> {
-        let asks = policy.annotation("ask").is_some();
-        let id = PolicyId::new(name);
         self.rules
-            .insert(id.clone(), RuleName::new(format!("org.{name}")));
+            .insert(policy.id().clone(), RuleName::new(format!("org.{name}")));
+        let asks = policy.annotation("ask").is_some();
         let set = if asks {
             &mut self.asking
         } else {

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `decide` from outside: a corpus that people read, random worlds against a slow reference, and
 //! properties.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests"
+)]
 
 mod comparison;
 mod corpus;
