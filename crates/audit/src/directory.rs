@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The one directory of the record. Every file is named relative to its descriptor, never followed
-//! through a link, and created for the owner alone.
+//! through a link, and created for the owner alone. [`Disk`] is what the recorder needs of the newest
+//! segment's file; a port, so that a full or failing disk can be played in tests.
 
-use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{self, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
+use std::fmt::Debug;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -130,6 +132,15 @@ impl Directory {
         }
     }
 
+    /// Sets disk aside for ends and kills; 0 sets none aside.
+    pub(crate) fn set_reserve(&self, bytes: u64) -> io::Result<()> {
+        if bytes == 0 {
+            return self.remove(RESERVE);
+        }
+        let file = self.append(RESERVE)?;
+        Ok(fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)?)
+    }
+
     /// Makes names durable.
     pub(crate) fn sync(&self) -> io::Result<()> {
         Ok(fs::fsync(&self.handle)?)
@@ -139,5 +150,40 @@ impl Directory {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
         let file = fs::openat(&self.handle, name, flags, Mode::RUSR | Mode::WUSR)?;
         Ok(File::from(file))
+    }
+}
+
+/// A file that grows at its end.
+pub(crate) trait Disk: Debug + Send {
+    /// Appends all bytes, or fails having appended any part of them.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Returns once everything appended is on disk.
+    fn sync(&mut self) -> io::Result<()>;
+    /// Cuts the file, and gives back what was set aside behind its end.
+    fn truncate(&mut self, length: u64) -> io::Result<()>;
+    /// Sets room aside from `offset` on without changing the file's length.
+    fn set_aside(&mut self, offset: u64, bytes: u64) -> io::Result<()>;
+}
+
+impl Disk for File {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_data()
+    }
+
+    fn truncate(&mut self, length: u64) -> io::Result<()> {
+        self.set_len(length)
+    }
+
+    fn set_aside(&mut self, offset: u64, bytes: u64) -> io::Result<()> {
+        Ok(fs::fallocate(
+            &*self,
+            FallocateFlags::KEEP_SIZE,
+            offset,
+            bytes,
+        )?)
     }
 }

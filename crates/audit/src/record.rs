@@ -222,6 +222,15 @@ impl Event {
                 | Self::VaultSealed
         )
     }
+
+    /// What stands before a run's first checkpoint.
+    #[must_use]
+    pub(crate) const fn is_opening(&self) -> bool {
+        matches!(
+            self,
+            Self::RecordOpened { .. } | Self::RecordRecovered { .. }
+        )
+    }
 }
 
 /// A binding as it was set.

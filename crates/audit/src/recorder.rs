@@ -10,21 +10,23 @@
 //! one write and at most one flush.
 
 use crate::checkpoint::{Checkpoint, PublicKey, SigningKey};
-use crate::directory::{CHECKPOINT, CHECKPOINTS, Directory, RESERVE, SegmentName};
-use crate::disk::Disk;
+use crate::directory::{CHECKPOINTS, Directory, Disk, RESERVE, SegmentName};
 use crate::evidence::Recorded;
-use crate::line::{self, Header, LineError};
+use crate::line::{self, LineError};
 use crate::record::{Entry, Event};
 use crate::recovery::{Dropped, OpenError, recover};
 use crate::text::ShortText;
 use crate::tree::{Frontier, TreeHead, leaf_hash};
-use rustix::fs::{FallocateFlags, fallocate};
 use std::fmt;
 use std::fs::File;
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use thiserror::Error;
 use torno_policy::names::RecordSeq;
+
+mod rotation;
+
+use rotation::begin_segment;
 
 /// When a batch counts as recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,7 +163,7 @@ impl Recorder {
         };
         let history = directory.append(CHECKPOINTS)?;
         history.set_len(recovered.history_bytes)?;
-        set_reserve(&directory, settings.reserve_bytes)?;
+        directory.set_reserve(settings.reserve_bytes)?;
         let mut recorder = Self {
             directory,
             key,
@@ -272,62 +274,6 @@ impl Recorder {
         Ok(())
     }
 
-    /// Signs the head, after flushing what it covers. Call it on kill, at close and about once a
-    /// second while records come in; with nothing new it does nothing.
-    ///
-    /// # Errors
-    /// As [`Self::append`].
-    pub fn checkpoint(&mut self) -> Result<(), AppendError> {
-        self.sync()?;
-        let head = self.tree.head();
-        if self.signed.as_ref().map(Checkpoint::head) == Some(head) {
-            return Ok(());
-        }
-        let checkpoint = self.key.sign(head);
-        self.keep(&checkpoint).map_err(|error| self.failed(error))?;
-        self.history_bytes += byte_count(checkpoint.note().as_bytes());
-        self.signed = Some(checkpoint);
-        Ok(())
-    }
-
-    /// Signs the head, closes the newest segment and begins the next.
-    ///
-    /// # Errors
-    /// As [`Self::append`].
-    pub fn rotate(&mut self) -> Result<(), AppendError> {
-        if self.health != Health::Ready {
-            return Err(AppendError::Broken);
-        }
-        if self.tree.size() == self.segment.0 {
-            return Ok(());
-        }
-        self.checkpoint()?;
-        let length = self.length;
-        self.disk
-            .truncate(length)
-            .and_then(|()| begin_segment(&self.directory, &self.tree, self.key.public()))
-            .map(|(segment, file, length)| {
-                self.segment = segment;
-                self.disk = Box::new(file);
-                self.length = length;
-                self.set_aside_until = length;
-            })
-            .map_err(|error| self.failed(error))
-    }
-
-    /// Signs the head and lets go of the directory.
-    ///
-    /// # Errors
-    /// As [`Self::append`].
-    pub fn close(mut self) -> Result<TreeHead, AppendError> {
-        self.checkpoint()?;
-        let length = self.length;
-        self.disk
-            .truncate(length)
-            .map_err(|error| self.failed(error))?;
-        Ok(self.tree.head())
-    }
-
     fn begin(&mut self, opening: Opening, dropped: &[Dropped]) -> Result<(), AppendError> {
         let Opening { at_ms, software } = opening;
         let entry = |event| Entry {
@@ -409,15 +355,6 @@ impl Recorder {
         }
     }
 
-    /// The history first: whoever finds the newest head finds it there too.
-    fn keep(&mut self, checkpoint: &Checkpoint) -> io::Result<()> {
-        self.history.set_len(self.history_bytes)?;
-        self.history.write_all(checkpoint.note().as_bytes())?;
-        self.history.sync_data()?;
-        self.directory
-            .replace(CHECKPOINT, checkpoint.note().as_bytes())
-    }
-
     fn give_up_reserve(&mut self) -> Result<(), AppendError> {
         self.directory
             .remove(RESERVE)
@@ -446,40 +383,6 @@ impl Recorder {
     }
 }
 
-/// A new segment with its header, durable.
-fn begin_segment(
-    directory: &Directory,
-    tree: &Frontier,
-    key: &PublicKey,
-) -> io::Result<(SegmentName, File, u64)> {
-    let segment = SegmentName(tree.size());
-    let header = Header::new(tree.size(), tree.subtrees().to_vec(), key.to_string());
-    let mut bytes = header.print().map_err(io::Error::other)?;
-    bytes.push(b'\n');
-    let written = directory.create(&segment.file()).and_then(|mut file| {
-        file.write_all(&bytes)?;
-        file.sync_data()?;
-        Ok(file)
-    });
-    match written {
-        Ok(file) => Ok((segment, file, byte_count(&bytes))),
-        Err(error) => {
-            // The segment before it goes on (ends and kills): no empty one may stand behind it.
-            directory.remove(&segment.file())?;
-            Err(error)
-        }
-    }
-}
-
-/// Takes the reserve up again, as far as the disk has room.
-fn set_reserve(directory: &Directory, bytes: u64) -> io::Result<()> {
-    if bytes == 0 {
-        return directory.remove(RESERVE);
-    }
-    let file = directory.append(RESERVE)?;
-    Ok(fallocate(&file, FallocateFlags::empty(), 0, bytes)?)
-}
-
 /// LIMIT: 64 MiB, about 150,000 records: read back in under a second when the record is opened.
 const SEGMENT_BYTES: u64 = 64 << 20;
 /// 4 MiB set aside at a time: one allocation for about 10,000 records.
@@ -488,7 +391,6 @@ const SET_ASIDE_BYTES: u64 = 4 << 20;
 const RESERVE_BYTES: u64 = 1 << 20;
 /// DESIGN §9: a decision without a credential is on disk within 100 ms.
 const SYNC_WITHIN_MS: u64 = 100;
-/// Room for one line; only a hint.
 const LINE_BYTES_TYPICAL: usize = 512;
 
 fn byte_count(bytes: &[u8]) -> u64 {

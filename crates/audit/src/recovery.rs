@@ -6,10 +6,9 @@
 //! refused with its place. Segments before the newest are checked by their headers here and whole
 //! by [`crate::verify`].
 
-use crate::checkpoint::{Checkpoint, PublicKey};
+use crate::checkpoint::{Checkpoint, History, HistoryError, PublicKey, Step};
 use crate::digest::Digest;
 use crate::directory::{CHECKPOINT, CHECKPOINTS, Directory, SegmentName};
-use crate::history::{History, HistoryError, Step};
 use crate::line::{self, Header, LineError};
 use crate::reader::{Line, Lines};
 use crate::tree::{Frontier, leaf_hash};
@@ -59,6 +58,9 @@ pub enum OpenError {
         /// Records that are there.
         found: u64,
     },
+    /// There are records of acts and no signed head at all.
+    #[error("the record's checkpoints were removed; restore the directory from its backup")]
+    Unsigned,
     /// The first record of this run could not be written.
     #[error("the record could not be begun")]
     Begin(#[source] crate::recorder::AppendError),
@@ -266,7 +268,13 @@ fn replay(
         }
         length = line.byte + u64::try_from(line.bytes.len() + 1).unwrap_or(u64::MAX);
         match line::parse(line.bytes) {
-            Ok(record) if record.seq.0 == tree.size() => tree.push(leaf_hash(line.bytes)),
+            Ok(record) if record.seq.0 == tree.size() => {
+                // The opening is signed before anything else is taken.
+                if recovered.signed.is_none() && !record.entry.event.is_opening() {
+                    return Err(OpenError::Unsigned);
+                }
+                tree.push(leaf_hash(line.bytes));
+            }
             Ok(_) => return Err(damaged(segment, line.byte, tree.size(), None)),
             Err(error) => {
                 return Err(damaged(segment, line.byte, tree.size(), Some(error)));

@@ -23,6 +23,20 @@ pub(crate) fn opening() -> Opening {
     }
 }
 
+/// A directory as the recorder wants it: 0700; in memory where that is possible, since the tests
+/// open records by the thousand.
+pub(crate) fn directory() -> tempfile::TempDir {
+    use std::os::unix::fs::PermissionsExt as _;
+    tempfile::Builder::new()
+        .permissions(std::fs::Permissions::from_mode(0o700))
+        .tempdir_in(if std::path::Path::new("/dev/shm").is_dir() {
+            "/dev/shm".into()
+        } else {
+            std::env::temp_dir()
+        })
+        .unwrap()
+}
+
 pub(crate) fn session(name: &str) -> SessionId {
     SessionId::parse(name).unwrap()
 }

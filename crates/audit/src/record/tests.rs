@@ -51,7 +51,7 @@ fn there_is_a_sample_of_every_kind_and_it_reads_back() {
 fn every_field_of_every_kind_is_required_and_no_other_is_taken() {
     for event in every_event() {
         let whole: Value = serde_json::from_str(&printed(1, event)).unwrap();
-        for place in places(&whole, Vec::new()) {
+        for place in places(&whole, &[]) {
             let mut less = whole.clone();
             let field = place.last().unwrap().clone();
             object(&mut less, &place).remove(&field);
@@ -72,15 +72,15 @@ fn refused(value: &Value, place: &[String]) {
 }
 
 /// Paths of all fields of nested objects.
-fn places(value: &Value, at: Vec<String>) -> Vec<Vec<String>> {
+fn places(value: &Value, at: &[String]) -> Vec<Vec<String>> {
     let Value::Object(fields) = value else {
         return Vec::new();
     };
     let mut all = Vec::new();
     for (name, inner) in fields {
-        let mut place = at.clone();
+        let mut place = at.to_vec();
         place.push(name.clone());
-        all.extend(places(inner, place.clone()));
+        all.extend(places(inner, &place));
         all.push(place);
     }
     all

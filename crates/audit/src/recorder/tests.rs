@@ -1,1 +1,513 @@
 // SPDX-License-Identifier: Apache-2.0
+use super::*;
+use crate::directory::CHECKPOINT;
+use crate::reader::Records;
+use crate::record::samples::{directory, entry, key, numbered, opening, other_key};
+use crate::verify;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use tempfile::TempDir;
+
+fn small() -> Settings {
+    Settings {
+        segment_bytes: 2048,
+        set_aside_bytes: 4096,
+        reserve_bytes: 4096,
+    }
+}
+
+fn open(dir: &Path) -> Result<Recorder, OpenError> {
+    Recorder::open_with(dir, key(), opening(), small())
+}
+
+fn write(recorder: &mut Recorder, numbers: std::ops::Range<u64>) -> Vec<Recorded<u64>> {
+    let batch = numbers.map(|number| (numbered(number), number)).collect();
+    recorder.append(batch, Durability::Synced).unwrap()
+}
+
+fn events(dir: &Path) -> Vec<Event> {
+    Records::open(dir, 0)
+        .unwrap()
+        .map(|record| record.unwrap().entry.event)
+        .collect()
+}
+
+#[test]
+fn evidence_comes_in_the_order_of_the_batch_with_each_place() {
+    let dir = directory();
+    let mut recorder = open(dir.path()).unwrap();
+    assert_eq!(recorder.next_seq(), RecordSeq(1));
+    let evidence = write(&mut recorder, 5..8);
+    let told: Vec<(u64, u64)> = evidence
+        .into_iter()
+        .map(|recorded| (recorded.seq().0, recorded.into_value()))
+        .collect();
+    assert_eq!(told, [(1, 5), (2, 6), (3, 7)]);
+    assert_eq!(recorder.head().size, 4);
+}
+
+#[test]
+fn a_record_goes_on_where_it_was_closed() {
+    let dir = directory();
+    let mut recorder = open(dir.path()).unwrap();
+    write(&mut recorder, 0..3);
+    let head = recorder.close().unwrap();
+    let recorder = open(dir.path()).unwrap();
+    assert_eq!(recorder.head().size, head.size + 1);
+    drop(recorder);
+    let report = verify(dir.path(), key().public(), &[head]).unwrap();
+    assert_eq!((report.records, report.unsigned), (5, 0));
+}
+
+#[test]
+fn only_one_writer_opens_a_record() {
+    let dir = directory();
+    let first = open(dir.path()).unwrap();
+    assert!(matches!(open(dir.path()), Err(OpenError::Locked)));
+    drop(first);
+    open(dir.path()).unwrap();
+}
+
+#[test]
+fn a_directory_that_others_may_enter_is_refused() {
+    let dir = directory();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o750)).unwrap();
+    assert!(matches!(open(dir.path()), Err(OpenError::Shared)));
+}
+
+#[test]
+fn a_record_of_another_key_is_refused_also_before_its_first_checkpoint() {
+    let dir = directory();
+    open(dir.path()).unwrap().close().unwrap();
+    let other = || Recorder::open_with(dir.path(), other_key(), opening(), small());
+    assert!(matches!(other(), Err(OpenError::History(_))));
+    fs::remove_file(dir.path().join(CHECKPOINTS)).unwrap();
+    fs::remove_file(dir.path().join(CHECKPOINT)).unwrap();
+    assert!(matches!(other(), Err(OpenError::Key)));
+}
+
+#[test]
+fn a_file_that_looks_like_a_segment_or_a_link_is_refused() {
+    let dir = directory();
+    open(dir.path()).unwrap().close().unwrap();
+    let odd = dir.path().join("segment-1.jsonl");
+    fs::write(&odd, "").unwrap();
+    assert!(matches!(open(dir.path()), Err(OpenError::OddFile)));
+    fs::remove_file(&odd).unwrap();
+    let segment = dir.path().join(SegmentName(0).file());
+    fs::rename(&segment, dir.path().join("elsewhere")).unwrap();
+    std::os::unix::fs::symlink("elsewhere", &segment).unwrap();
+    assert!(matches!(open(dir.path()), Err(OpenError::Files(_))));
+}
+
+#[test]
+fn segments_rotate_by_size_and_the_whole_verifies() {
+    let dir = directory();
+    let mut recorder = open(dir.path()).unwrap();
+    for number in 0..60 {
+        write(&mut recorder, number..number + 1);
+    }
+    recorder.close().unwrap();
+    let report = verify(dir.path(), key().public(), &[]).unwrap();
+    assert!(report.segments > 3, "{report:?}");
+    assert_eq!(report.records, 61);
+    assert_eq!(events(dir.path()).len(), 61);
+    let numbers: Vec<u64> = Records::open(dir.path(), 40)
+        .unwrap()
+        .map(|record| record.unwrap().seq.0)
+        .collect();
+    assert_eq!(numbers, (40..61).collect::<Vec<u64>>());
+    open(dir.path()).unwrap().rotate().unwrap();
+    // Header only: nothing to rotate.
+    let mut recorder = open(dir.path()).unwrap();
+    recorder.rotate().unwrap();
+    recorder.rotate().unwrap();
+}
+
+#[test]
+fn what_was_only_written_is_due_after_100_ms_and_a_flush_settles_it() {
+    let dir = directory();
+    let mut recorder = open(dir.path()).unwrap();
+    assert_eq!(recorder.sync_due(), None);
+    let batch = vec![(numbered(1), ())];
+    let _evidence = recorder.append(batch, Durability::Written).unwrap();
+    assert_eq!(recorder.sync_due(), Some(numbered(1).at_ms + 100));
+    recorder.sync().unwrap();
+    assert_eq!(recorder.sync_due(), None);
+}
+
+#[test]
+fn an_entry_without_a_line_stops_its_batch_only() {
+    // LINE_BYTES_MAX can't be passed by any event (record/tests.rs); the recorder's own promise is
+    // that printing comes before writing.
+    let dir = directory();
+    let mut recorder = open(dir.path()).unwrap();
+    let none: Vec<(Entry, ())> = Vec::new();
+    assert!(
+        recorder
+            .append(none, Durability::Synced)
+            .unwrap()
+            .is_empty()
+    );
+    assert!(recorder.is_ready());
+}
+
+/// A disk that fails as told.
+#[derive(Debug)]
+struct FailingDisk {
+    file: File,
+    room: usize,
+    error: ErrorKind,
+    sync_fails: bool,
+    truncate_fails: bool,
+}
+
+impl Disk for FailingDisk {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let fits = bytes.len().min(self.room);
+        self.file.write_all(&bytes[..fits])?;
+        self.room -= fits;
+        if fits == bytes.len() {
+            Ok(())
+        } else {
+            Err(self.error.into())
+        }
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        if self.sync_fails {
+            Err(io::Error::other("input/output error"))
+        } else {
+            self.file.sync_data()
+        }
+    }
+
+    fn truncate(&mut self, length: u64) -> io::Result<()> {
+        if self.truncate_fails {
+            return Err(io::Error::other("input/output error"));
+        }
+        // What the reserve gave back.
+        self.room = 1 << 20;
+        self.file.set_len(length)
+    }
+
+    fn set_aside(&mut self, _: u64, _: u64) -> io::Result<()> {
+        Err(ErrorKind::StorageFull.into())
+    }
+}
+
+fn failing(dir: &Path, room: usize) -> (Recorder, FailingDisk) {
+    let recorder = open(dir).unwrap();
+    let segment = dir.join(recorder.segment.file());
+    let file = fs::OpenOptions::new().append(true).open(segment).unwrap();
+    let disk = FailingDisk {
+        file,
+        room,
+        error: ErrorKind::StorageFull,
+        sync_fails: false,
+        truncate_fails: false,
+    };
+    (recorder, disk)
+}
+
+fn refuse(recorder: &mut Recorder) {
+    let batch = vec![(numbered(9), ())];
+    let error = recorder.append(batch, Durability::Written).unwrap_err();
+    assert!(matches!(error, AppendError::Broken), "{error}");
+}
+
+// ATTACK: 216
+#[test]
+fn a_full_disk_refuses_acts_and_still_takes_their_end() {
+    for room in 0..200 {
+        let dir = directory();
+        let (mut recorder, disk) = failing(dir.path(), room);
+        recorder.disk = Box::new(disk);
+        let batch = vec![(numbered(1), ()), (numbered(2), ()), (numbered(3), ())];
+        let error = recorder.append(batch, Durability::Written).unwrap_err();
+        assert!(matches!(error, AppendError::Full(_)), "{error}");
+        refuse(&mut recorder);
+        let act = vec![(numbered(1), ())];
+        let error = recorder.append_final(act).unwrap_err();
+        assert!(matches!(error, AppendError::NotFinal));
+        assert!(dir.path().join(RESERVE).exists());
+        let end = vec![(entry(Event::SessionKilled), ())];
+        let evidence = recorder.append_final(end).unwrap();
+        assert_eq!(evidence[0].seq(), RecordSeq(1));
+        assert!(!dir.path().join(RESERVE).exists());
+        refuse(&mut recorder);
+        drop(recorder);
+        // Nothing of the refused batch is there, the end is.
+        let recorder = open(dir.path()).unwrap();
+        assert_eq!(recorder.head().size, 3);
+        assert!(dir.path().join(RESERVE).exists());
+        drop(recorder);
+        assert_eq!(events(dir.path())[1], Event::SessionKilled);
+        verify(dir.path(), key().public(), &[]).unwrap();
+    }
+}
+
+// ATTACK: 216
+#[test]
+fn after_any_other_failure_nothing_more_is_taken() {
+    let kinds = [
+        ErrorKind::Other,
+        ErrorKind::PermissionDenied,
+        ErrorKind::StorageFull,
+    ];
+    for (error, truncate_fails) in kinds.into_iter().zip([false, false, true]) {
+        let dir = directory();
+        let (mut recorder, mut disk) = failing(dir.path(), 10);
+        disk.error = error;
+        disk.truncate_fails = truncate_fails;
+        recorder.disk = Box::new(disk);
+        let batch = vec![(numbered(1), ())];
+        let error = recorder.append(batch, Durability::Written).unwrap_err();
+        assert!(matches!(error, AppendError::Write(_)), "{error}");
+        refuse(&mut recorder);
+        let end = vec![(entry(Event::SessionKilled), ())];
+        assert!(recorder.append_final(end).is_err());
+        assert!(recorder.sync().is_err());
+        assert!(recorder.checkpoint().is_err());
+        assert!(recorder.rotate().is_err());
+        drop(recorder);
+        // The torn line goes, and that is recorded.
+        open(dir.path()).unwrap().close().unwrap();
+        assert!(matches!(
+            events(dir.path())[1],
+            Event::RecordRecovered {
+                dropped_bytes: 10,
+                ..
+            }
+        ));
+    }
+}
+
+// ATTACK: 216
+#[test]
+fn a_failed_flush_gives_no_evidence_and_is_never_tried_again() {
+    let dir = directory();
+    let (mut recorder, mut disk) = failing(dir.path(), 1 << 20);
+    disk.sync_fails = true;
+    recorder.disk = Box::new(disk);
+    let batch = vec![(numbered(1), ())];
+    let error = recorder.append(batch, Durability::Synced).unwrap_err();
+    assert!(matches!(error, AppendError::Write(_)));
+    refuse(&mut recorder);
+    assert!(recorder.sync().is_err());
+}
+
+// ATTACK: 216
+#[test]
+fn a_file_that_really_can_not_grow_is_a_full_disk() {
+    // /dev/full answers every write with ENOSPC.
+    let dir = directory();
+    let mut recorder = open(dir.path()).unwrap();
+    let full = fs::OpenOptions::new()
+        .append(true)
+        .open("/dev/full")
+        .unwrap();
+    recorder.disk = Box::new(full);
+    let batch = vec![(numbered(1), ())];
+    let error = recorder.append(batch, Durability::Synced).unwrap_err();
+    assert!(matches!(
+        error,
+        AppendError::Full(_) | AppendError::Write(_)
+    ));
+    refuse(&mut recorder);
+    drop(recorder);
+    assert_eq!(events(dir.path()).len(), 1);
+}
+
+/// Copies a record up to `length` bytes of one of its files.
+fn copy_cut(from: &Path, cut: &str, length: usize) -> TempDir {
+    let to = directory();
+    for file in fs::read_dir(from).unwrap() {
+        let file = file.unwrap();
+        let mut bytes = fs::read(file.path()).unwrap();
+        if file.file_name() == cut {
+            bytes.truncate(length);
+        }
+        if file.file_name() != RESERVE {
+            fs::write(to.path().join(file.file_name()), bytes).unwrap();
+        }
+    }
+    to
+}
+
+fn without_disk() -> Settings {
+    Settings {
+        set_aside_bytes: 0,
+        reserve_bytes: 0,
+        ..small()
+    }
+}
+
+// ATTACK: 214
+#[test]
+fn a_crash_at_any_byte_of_an_append_loses_at_most_the_unfinished_line() {
+    let dir = directory();
+    let mut recorder = Recorder::open_with(dir.path(), key(), opening(), without_disk()).unwrap();
+    let acknowledged = recorder.length;
+    let _evidence = write(&mut recorder, 0..3);
+    drop(recorder);
+    let name = SegmentName(0).file();
+    let whole = fs::read(dir.path().join(&name)).unwrap();
+    let start = usize::try_from(acknowledged).unwrap();
+    for cut in start..=whole.len() {
+        let torn = copy_cut(dir.path(), &name, cut);
+        let recorder = Recorder::open_with(torn.path(), key(), opening(), without_disk()).unwrap();
+        recorder.close().unwrap();
+        let lines = whole[start..cut]
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .count();
+        let rest = cut
+            - start
+            - whole[start..cut]
+                .iter()
+                .rposition(|b| *b == b'\n')
+                .map_or(0, |at| at + 1);
+        let read = events(torn.path());
+        assert_eq!(
+            read.len(),
+            1 + lines + usize::from(rest > 0) + 1,
+            "cut at {cut}"
+        );
+        if rest > 0 {
+            let Event::RecordRecovered { dropped_bytes, .. } = read[1 + lines] else {
+                panic!("no note of the cut at {cut}");
+            };
+            assert_eq!(usize::try_from(dropped_bytes).unwrap(), rest);
+        }
+        verify(torn.path(), key().public(), &[]).unwrap();
+    }
+    // Below what was signed nothing is repaired.
+    for cut in 0..start {
+        let torn = copy_cut(dir.path(), &name, cut);
+        let opened = Recorder::open_with(torn.path(), key(), opening(), without_disk());
+        assert!(opened.is_err(), "cut at {cut}");
+        assert!(
+            verify(torn.path(), key().public(), &[]).is_err(),
+            "cut at {cut}"
+        );
+    }
+}
+
+// ATTACK: 214
+#[test]
+fn a_crash_at_any_byte_of_a_rotation_goes_on_in_the_segment_before() {
+    let dir = directory();
+    let mut recorder = Recorder::open_with(dir.path(), key(), opening(), without_disk()).unwrap();
+    write(&mut recorder, 0..3).clear();
+    recorder.rotate().unwrap();
+    drop(recorder);
+    let name = SegmentName(4).file();
+    let header = fs::read(dir.path().join(&name)).unwrap();
+    for cut in 0..=header.len() {
+        let torn = copy_cut(dir.path(), &name, cut);
+        let mut recorder =
+            Recorder::open_with(torn.path(), key(), opening(), without_disk()).unwrap();
+        write(&mut recorder, 3..4).clear();
+        recorder.rotate().unwrap();
+        recorder.close().unwrap();
+        let report = verify(torn.path(), key().public(), &[]).unwrap();
+        assert_eq!(
+            report.records,
+            4 + u64::from(cut < header.len()) + 2,
+            "cut at {cut}"
+        );
+    }
+}
+
+// ATTACK: 214
+#[test]
+fn a_crash_at_any_byte_of_a_checkpoint_is_signed_again() {
+    let dir = directory();
+    let mut recorder = Recorder::open_with(dir.path(), key(), opening(), without_disk()).unwrap();
+    let before = usize::try_from(recorder.history_bytes).unwrap();
+    let note = fs::read(dir.path().join(CHECKPOINT)).unwrap();
+    write(&mut recorder, 0..3).clear();
+    recorder.checkpoint().unwrap();
+    drop(recorder);
+    let whole = fs::read(dir.path().join(CHECKPOINTS)).unwrap();
+    for cut in before..=whole.len() {
+        let torn = copy_cut(dir.path(), CHECKPOINTS, cut);
+        // The newest checkpoint's file is replaced after the history is on disk.
+        fs::write(torn.path().join(CHECKPOINT), &note).unwrap();
+        verify(torn.path(), key().public(), &[]).unwrap();
+        let recorder = Recorder::open_with(torn.path(), key(), opening(), without_disk()).unwrap();
+        recorder.close().unwrap();
+        let report = verify(torn.path(), key().public(), &[]).unwrap();
+        assert_eq!((report.records, report.unsigned), (5, 0));
+    }
+}
+
+// ATTACK: 214
+#[test]
+fn a_record_never_begins_again_where_segments_or_checkpoints_are_missing() {
+    let dir = directory();
+    let mut recorder = open(dir.path()).unwrap();
+    write(&mut recorder, 0..3).clear();
+    recorder.rotate().unwrap();
+    write(&mut recorder, 3..6).clear();
+    recorder.close().unwrap();
+    let (first, second) = (SegmentName(0).file(), SegmentName(4).file());
+    let gone: [&[&str]; 4] = [
+        &[&second],
+        &[&first, &second],
+        &[CHECKPOINTS],
+        &[CHECKPOINTS, &second],
+    ];
+    for names in gone {
+        let copy = copy_cut(dir.path(), "", 0);
+        for name in names {
+            fs::remove_file(copy.path().join(name)).unwrap();
+        }
+        let error = open(copy.path()).unwrap_err();
+        assert!(matches!(error, OpenError::Lost { .. }), "{names:?} {error}");
+    }
+    let copy = copy_cut(dir.path(), "", 0);
+    fs::remove_file(copy.path().join(CHECKPOINT)).unwrap();
+    fs::remove_file(copy.path().join(CHECKPOINTS)).unwrap();
+    assert!(matches!(open(copy.path()), Err(OpenError::Unsigned)));
+}
+
+// ATTACK: 214
+#[test]
+fn a_flipped_byte_of_the_newest_segment_is_refused_with_its_place() {
+    let dir = directory();
+    let mut recorder = open(dir.path()).unwrap();
+    write(&mut recorder, 0..3).clear();
+    recorder.close().unwrap();
+    let name = SegmentName(0).file();
+    let whole = fs::read(dir.path().join(&name)).unwrap();
+    for at in 0..whole.len() {
+        let copy = copy_cut(dir.path(), "", 0);
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        fs::write(copy.path().join(&name), bytes).unwrap();
+        match open(copy.path()).unwrap_err() {
+            OpenError::Damaged { segment, byte, .. } => {
+                assert_eq!(segment, name);
+                assert!(byte <= u64::try_from(whole.len()).unwrap());
+            }
+            OpenError::Key | OpenError::Lost { .. } => {}
+            error => panic!("byte {at}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn a_lost_newline_of_an_unsigned_record_is_damage_and_no_torn_tail() {
+    let dir = directory();
+    let mut recorder = open(dir.path()).unwrap();
+    write(&mut recorder, 0..1).clear();
+    drop(recorder);
+    let path = dir.path().join(SegmentName(0).file());
+    let mut bytes = fs::read(&path).unwrap();
+    *bytes.last_mut().unwrap() = b'\x0b';
+    fs::write(&path, bytes).unwrap();
+    assert!(matches!(open(dir.path()), Err(OpenError::Damaged { .. })));
+}
