@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `torno run`: a session for one command, from document to exit code.
+
+use crate::banner;
+use crate::context::{Context, note};
+use crate::desk::{Desk, unexpected};
+use crate::document::{Document, NAME};
+use crate::execution::{self, Wanted};
+use crate::notary::Notary;
+use crate::stop::{Outcome, Stop};
+use crate::values::{self, Level, SecretVariable, Variable, Workspace};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use torno_control_api::request::{ApiReply, ApiRequest, StartSession, Started};
+use torno_policy::grant::WorkspaceMode;
+use torno_policy::names::Authority;
+
+mod typed;
+
+/// Run a command in a sandbox of its own
+///
+/// The grant is the torno.toml of the working directory, which must have been accepted with
+/// `torno trust`. Without one, it is what you type here. Everything else is denied.
+///
+/// Exit code: the command's own; 125 when Torno refused or failed, 124 at the time limit,
+/// 137 when the session was killed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  torno run -- make test
+  torno run --isolation container --allow docs.example.org -- curl https://docs.example.org/
+  torno run --secret github=GITHUB_TOKEN --apply ask -- ./agent.sh")]
+pub(crate) struct Run {
+    /// The boundary; `container` is used only when it is named
+    #[arg(long, value_name = "LEVEL")]
+    isolation: Option<Level>,
+    /// How this directory comes in
+    #[arg(long, value_name = "MODE")]
+    workspace: Option<Workspace>,
+    /// Allow GET and HEAD over https to this host (without torno.toml only)
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = values::authority)]
+    allow: Vec<Authority>,
+    /// Use this credential of the vault; the variable holds its placeholder (without torno.toml only)
+    #[arg(long, value_name = "NAME=VARIABLE", value_parser = values::secret_variable)]
+    secret: Vec<SecretVariable>,
+    /// Set a variable inside; nothing of your own environment is passed
+    #[arg(long, value_name = "NAME=VALUE", value_parser = values::variable)]
+    env: Vec<Variable>,
+    /// Show this host directory inside, read-only (without torno.toml only)
+    #[arg(long, value_name = "DIR")]
+    also: Vec<String>,
+    /// End the session after this time, as in 15m
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    wall: Option<u64>,
+    /// At the end, show what changed in the copied workspace and ask whether to bring it back
+    #[arg(long, value_name = "WHEN")]
+    apply: Option<Apply>,
+    /// Start the session without a command, print its id, and leave it running
+    #[arg(long, conflicts_with_all = ["command", "apply"])]
+    detach: bool,
+    /// No banner and no summary
+    #[arg(long, short)]
+    quiet: bool,
+    /// Write to the terminal what the command writes, unfiltered (it can then steer your terminal)
+    #[arg(long)]
+    raw: bool,
+    /// The command and its arguments, after `--`
+    #[arg(last = true, required_unless_present = "detach", value_name = "CMD")]
+    command: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Apply {
+    /// Show the changes and ask
+    Ask,
+}
+
+/// Runs it.
+pub(crate) async fn run(run: &Run, context: &Context) -> Outcome<u8> {
+    let document = choose(run, context)?;
+    admit(&document, context).await?;
+    let desk = Desk::open(context).await?;
+    let started = start(run, &document, &desk, context).await?;
+    if !run.quiet {
+        banner::started(&started, context);
+    }
+    if run.detach {
+        context.show(&started, &format!("{}\n", started.session))?;
+        return Ok(0);
+    }
+    let wanted = Wanted {
+        argv: run.command.clone(),
+        env: Vec::new(),
+        cwd: None,
+        raw: run.raw,
+    };
+    let exit = execution::execute(&desk, &started.session, wanted).await;
+    if run.apply.is_some() && exit.is_ok() {
+        let brought =
+            crate::changes::offer(&desk, &started.session, &context.directory, context).await;
+        if let Err(stop) = brought {
+            crate::report(&stop, context);
+        }
+    }
+    finish(run, &desk, &started, context).await;
+    exit
+}
+
+/// The directory's document, or the one that was typed.
+fn choose(run: &Run, context: &Context) -> Outcome<Document> {
+    let file = context.directory.join(NAME);
+    if file.symlink_metadata().is_err() {
+        return Document::typed(typed::text(run));
+    }
+    let widening = [
+        ("--allow", !run.allow.is_empty()),
+        ("--secret", !run.secret.is_empty()),
+        ("--also", !run.also.is_empty()),
+    ];
+    match widening.iter().find(|(_, given)| *given) {
+        Some((flag, _)) => Err(
+            Stop::new(format!("`{flag}` can't widen the grant of `{NAME}`"))
+                .next(format!("write it into `{NAME}` and run `torno trust`")),
+        ),
+        None => Document::read(&file),
+    }
+}
+
+/// A file counts when its digest was accepted. What was typed is accepted by having been typed.
+async fn admit(document: &Document, context: &Context) -> Outcome {
+    let notary = Notary::open(context).await?;
+    let digest = torno_policy::document::digest(&document.text);
+    if document.file.is_none() {
+        return notary.accept(digest).await;
+    }
+    if notary.accepted(digest).await? {
+        return Ok(());
+    }
+    Err(Stop::new(format!(
+        "this `{NAME}` was not accepted, or it was changed since"
+    ))
+    .code("document_not_accepted")
+    .next("run `torno trust` to see what it grants and accept it"))
+}
+
+async fn start(run: &Run, document: &Document, desk: &Desk, context: &Context) -> Outcome<Started> {
+    // A typed document holds them itself.
+    let variables = run.env.iter().filter(|_| document.file.is_some());
+    let start = StartSession {
+        document: document.text.clone(),
+        isolation: run.isolation.map(Into::into),
+        workspace: run.workspace.map(Into::into),
+        wall_seconds: run.wall,
+        env: variables
+            .map(|v| (v.name.clone(), v.value.clone()))
+            .collect(),
+        detached: run.detach,
+        also: expanded(&document.grant.sandbox.also, context)?,
+    };
+    let mode = start.workspace.unwrap_or(document.grant.sandbox.workspace);
+    let directory = match mode {
+        WorkspaceMode::None => None,
+        WorkspaceMode::Copy | WorkspaceMode::Bind => Some(open_directory(&context.directory)?),
+    };
+    let descriptors: Vec<_> = directory.iter().map(AsFd::as_fd).collect();
+    if document.grant.install.is_some() {
+        context.progress("starting the session; its install phase can take minutes");
+    }
+    let request = ApiRequest::Start(Box::new(start));
+    match desk.ask(&request, &descriptors).await?.0 {
+        ApiReply::Started(started) => Ok(*started),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// `~` of `also`, in the document's order.
+fn expanded(also: &[String], context: &Context) -> Outcome<Vec<String>> {
+    also.iter()
+        .map(|directory| {
+            let Some(below) = directory.strip_prefix('~') else {
+                return Ok(directory.clone());
+            };
+            let home = context.home.as_ref().and_then(|home| home.to_str());
+            home.map(|home| format!("{home}{below}")).ok_or_else(|| {
+                Stop::new(format!("`{directory}` needs HOME, which is not set"))
+                    .next("write the directory's whole path")
+            })
+        })
+        .collect()
+}
+
+/// Opens a directory to be handed over.
+pub(crate) fn open_directory(path: &PathBuf) -> Outcome<OwnedFd> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).map_err(|error| {
+        Stop::new(format!(
+            "the directory `{}` can't be opened",
+            path.display()
+        ))
+        .because(&error)
+    })
+}
+
+/// Ends the session and says what was refused.
+async fn finish(run: &Run, desk: &Desk, started: &Started, context: &Context) {
+    let session = started.session.clone();
+    match desk.ask(&ApiRequest::Stop { session }, &[]).await {
+        Ok((ApiReply::Stopped(summary), _)) if !run.quiet => {
+            banner::ended(&summary, run.apply.is_some(), context)
+        }
+        Ok(_) => {}
+        // A session that was killed or reached its limit is over already. Otherwise it ends with
+        // our connection; the workload's exit code stands.
+        Err(stop) if stop.code.as_deref() == Some("session_unknown") => {}
+        Err(stop) if matches!(stop.exit, crate::stop::KILLED | crate::stop::TIME_LIMIT) => {}
+        Err(stop) => note(&format!("torno: no summary: {}\n", stop.message)),
+    }
+}

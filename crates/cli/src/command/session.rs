@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `torno session`: look at sessions, run in them, bring their changes back, end them.
+
+use crate::changes;
+use crate::context::{Context, say};
+use crate::desk::{Desk, unexpected};
+use crate::execution::{self, Wanted};
+use crate::printable;
+use crate::stop::{Outcome, Stop};
+use crate::values::{self, Variable, level_word};
+use std::path::PathBuf;
+use torno_control_api::request::{ApiReply, ApiRequest, SessionRow};
+use torno_policy::names::SessionId;
+
+/// Look at sessions, run in them, bring their changes back, end them
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Session {
+    /// Every session
+    #[command(after_help = "Example: torno session list --output json")]
+    List,
+    /// One session and its commands
+    #[command(after_help = "Example: torno session show 4kq2…")]
+    Show {
+        /// The session
+        #[arg(value_parser = values::session)]
+        session: SessionId,
+    },
+    /// What the record holds of a session
+    #[command(after_help = "Example: torno session logs 4kq2…")]
+    Logs {
+        /// The session
+        #[arg(value_parser = values::session)]
+        session: SessionId,
+    },
+    /// Run a command in a running session
+    #[command(after_help = "Example: torno session exec 4kq2… -- sh -c 'ls; id'")]
+    Exec(ExecArguments),
+    /// Attach to a running command
+    #[command(after_help = "Example: torno session attach 4kq2… 1")]
+    Attach {
+        /// The session
+        #[arg(value_parser = values::session)]
+        session: SessionId,
+        /// The command's number (`torno session show`); its newest when left out
+        exec: Option<u64>,
+        /// Write to the terminal unfiltered
+        #[arg(long)]
+        raw: bool,
+    },
+    /// What a session changed in its copy of the workspace
+    #[command(after_help = "Example: torno session diff 4kq2… > changes.patch")]
+    Diff {
+        /// The session
+        #[arg(value_parser = values::session)]
+        session: SessionId,
+    },
+    /// Bring a session's changes into a directory; what executes on a host is asked for one by one
+    #[command(after_help = "Example: torno session apply 4kq2… --into .")]
+    Apply {
+        /// The session
+        #[arg(value_parser = values::session)]
+        session: SessionId,
+        /// The target; the working directory when left out
+        #[arg(long, value_name = "DIR")]
+        into: Option<PathBuf>,
+        /// Do not ask; paths that execute on a host are asked for all the same
+        #[arg(long, short)]
+        yes: bool,
+    },
+    /// End a session in good order
+    #[command(after_help = "Example: torno session stop 4kq2…")]
+    Stop {
+        /// The session
+        #[arg(value_parser = values::session)]
+        session: SessionId,
+    },
+    /// A token for the brain of one session, shown once: it reaches that session and nothing else
+    #[command(after_help = "Example: torno session token 4kq2… > brain.token")]
+    Token {
+        /// The session
+        #[arg(value_parser = values::session)]
+        session: SessionId,
+    },
+}
+
+/// Arguments of `session exec`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExecArguments {
+    /// The session
+    #[arg(value_parser = values::session)]
+    session: SessionId,
+    /// Working directory inside
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<String>,
+    /// Set a variable for this command
+    #[arg(long, value_name = "NAME=VALUE", value_parser = values::variable)]
+    env: Vec<Variable>,
+    /// Write to the terminal unfiltered
+    #[arg(long)]
+    raw: bool,
+    /// The command and its arguments, after `--`
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+/// Runs it.
+pub(crate) async fn run(command: &Session, context: &Context) -> Outcome<u8> {
+    if let Session::Logs { session } = command {
+        return crate::command::audit::logs(session, context);
+    }
+    let desk = Desk::open(context).await?;
+    match command {
+        Session::Logs { .. } => {}
+        Session::List => list(&desk, context).await?,
+        Session::Show { session } => show(&desk, session, context).await?,
+        Session::Exec(arguments) => return exec(&desk, arguments).await,
+        Session::Attach { session, exec, raw } => {
+            let exec = match exec {
+                Some(exec) => *exec,
+                None => newest(&desk, session).await?,
+            };
+            return execution::attach(&desk, session, exec, *raw).await;
+        }
+        Session::Diff { session } => {
+            if !changes::print(changes::diff(&desk, session).await?)? {
+                changes::say_nothing_changed(context)?;
+            }
+        }
+        Session::Apply { session, into, yes } => {
+            let target = into.as_deref().unwrap_or(&context.directory);
+            let target = context.directory.join(target);
+            let question = format!("Bring the changes of {session} into {}?", target.display());
+            if !*yes && !context.confirm(&question)? {
+                return Err(Stop::new("nothing was brought back")
+                    .next("answer `y` at a terminal, or say `--yes`"));
+            }
+            changes::bring_back(&desk, session, &target, context).await?;
+        }
+        Session::Stop { session } => stop(&desk, session, context).await?,
+        Session::Token { session } => token(&desk, session, context).await?,
+    }
+    Ok(0)
+}
+
+async fn list(desk: &Desk, context: &Context) -> Outcome {
+    let rows = desk.sessions(None).await?;
+    let mut human = String::new();
+    for row in &rows {
+        human.push_str(&format!(
+            "{:26}  {:10}  {:9}  {}  {} refused\n",
+            row.session.as_str(),
+            printable::line(&row.state),
+            level_word(row.isolation),
+            crate::clock::seconds(row.began_at),
+            row.refused
+        ));
+    }
+    if rows.is_empty() {
+        human.push_str("no session; start one with `torno run -- CMD`\n");
+    }
+    context.show(&rows, &human)
+}
+
+async fn one(desk: &Desk, session: &SessionId) -> Outcome<SessionRow> {
+    let rows = desk.sessions(Some(session.clone())).await?;
+    rows.into_iter().next().ok_or_else(|| {
+        Stop::new(format!("there is no session {session}")).next("look at `torno session list`")
+    })
+}
+
+async fn show(desk: &Desk, session: &SessionId, context: &Context) -> Outcome {
+    let row = one(desk, session).await?;
+    let mut human = format!(
+        "session  {}\nstate    {}\nlevel    {}\nbegan    {}\nrefused  {}\n",
+        row.session,
+        printable::line(&row.state),
+        level_word(row.isolation),
+        crate::clock::seconds(row.began_at),
+        row.refused
+    );
+    for command in &row.commands {
+        human.push_str(&format!(
+            "runs     {}: {}\n",
+            command.exec,
+            printable::words(&command.argv)
+        ));
+    }
+    context.show(&row, &human)
+}
+
+async fn newest(desk: &Desk, session: &SessionId) -> Outcome<u64> {
+    let row = one(desk, session).await?;
+    let newest = row.commands.iter().map(|command| command.exec).max();
+    newest.ok_or_else(|| {
+        Stop::new(format!("no command runs in session {session}"))
+            .next("start one with `torno session exec`")
+    })
+}
+
+async fn exec(desk: &Desk, arguments: &ExecArguments) -> Outcome<u8> {
+    let variables = arguments.env.iter();
+    let wanted = Wanted {
+        argv: arguments.command.clone(),
+        env: variables
+            .map(|v| (v.name.clone(), v.value.clone()))
+            .collect(),
+        cwd: arguments.cwd.clone(),
+        raw: arguments.raw,
+    };
+    execution::execute(desk, &arguments.session, wanted).await
+}
+
+async fn stop(desk: &Desk, session: &SessionId, context: &Context) -> Outcome {
+    let request = ApiRequest::Stop {
+        session: session.clone(),
+    };
+    match desk.ask(&request, &[]).await?.0 {
+        ApiReply::Stopped(summary) => {
+            if context.json {
+                context.show(&summary, "")
+            } else {
+                crate::banner::ended(&summary, false, context);
+                say(&format!("stopped {session}\n"))
+            }
+        }
+        other => Err(unexpected(&other)),
+    }
+}
+
+async fn token(desk: &Desk, session: &SessionId, context: &Context) -> Outcome {
+    let request = ApiRequest::IssueBrainToken {
+        session: session.clone(),
+    };
+    match desk.ask(&request, &[]).await?.0 {
+        ApiReply::Token { token } => context.show(
+            &serde_json::json!({ "token": token }),
+            &format!("{}\n", printable::line(&token)),
+        ),
+        other => Err(unexpected(&other)),
+    }
+}

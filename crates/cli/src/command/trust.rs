@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `torno trust`: a person reads what a policy document grants and accepts exactly these bytes.
+
+use crate::context::{Context, note};
+use crate::document::{self, Document};
+use crate::notary::{Notary, hex};
+use crate::printable;
+use crate::stop::{Outcome, Stop};
+use std::path::{Path, PathBuf};
+use torno_policy::document::{digest, widens};
+
+/// Read what a torno.toml grants, and accept it
+///
+/// A policy file counts by its digest: any change of it asks again, and what widens is shown.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: torno trust")]
+pub(crate) struct Trust {
+    /// The file; `torno.toml` of the working directory when left out
+    file: Option<PathBuf>,
+    /// Accept without asking (you have read it)
+    #[arg(long, short)]
+    yes: bool,
+}
+
+/// Runs it.
+pub(crate) async fn run(trust: &Trust, context: &Context) -> Outcome<u8> {
+    let file = document::named(context, trust.file.as_deref());
+    let document = Document::read(&file)?;
+    let digest = digest(&document.text);
+    let notary = Notary::open(context).await?;
+    let accepted = notary.accepted(digest).await?;
+    let wider = wider(&notary, &document, &file, context).await?;
+    if !context.json {
+        note(&shown(&file, &document, wider.as_deref()));
+    }
+    if !accepted {
+        let question = "Accept it?";
+        if !trust.yes && !context.confirm(question)? {
+            return Err(Stop::new("it was not accepted")
+                .code("document_not_accepted")
+                .next("answer `y` at a terminal, or say `--yes` after reading it"));
+        }
+        notary.accept(digest).await?;
+    }
+    if document::keep_accepted(context, &file, &document.text).is_err() {
+        note("torno: the text can't be kept, so the next change will be shown whole\n");
+    }
+    let value = serde_json::json!({
+        "file": file, "digest": hex(digest), "grants": document.lines(), "widens": wider,
+        "accepted_before": accepted,
+    });
+    let said = if accepted {
+        "accepted before\n"
+    } else {
+        "accepted\n"
+    };
+    context.show(&value, said)?;
+    Ok(0)
+}
+
+/// What it gives beyond the text that was accepted before, where that is known and still counts.
+async fn wider(
+    notary: &Notary,
+    document: &Document,
+    file: &Path,
+    context: &Context,
+) -> Outcome<Option<Vec<String>>> {
+    let Some(before) = document::accepted_before(context, file) else {
+        return Ok(None);
+    };
+    if !notary.accepted(digest(&before)).await? {
+        return Ok(None);
+    }
+    let Ok(before) = document::parse(&before) else {
+        return Ok(None);
+    };
+    let lines = widens(&before, &document.grant);
+    Ok(Some(
+        lines.iter().map(|line| printable::line(line)).collect(),
+    ))
+}
+
+fn shown(file: &Path, document: &Document, wider: Option<&[String]>) -> String {
+    let name = printable::line(&file.display().to_string());
+    let mut text = format!("{name} grants:\n");
+    for line in document.lines() {
+        text.push_str(&format!("  {line}\n"));
+    }
+    match wider {
+        None => {}
+        Some([]) => text.push_str("nothing wider than what was accepted before\n"),
+        Some(wider) => {
+            text.push_str("WIDER than what was accepted before:\n");
+            for line in wider {
+                text.push_str(&format!("  + {line}\n"));
+            }
+        }
+    }
+    text
+}
