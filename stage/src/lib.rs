@@ -15,10 +15,16 @@
 //! Start reading at [`world`].
 
 pub mod api;
+pub mod attempt;
+pub mod attempts;
 pub mod authority;
 pub mod canary;
 pub mod git;
 pub mod journal;
+pub mod lawless;
 pub mod listen;
+pub mod props;
 pub mod sink;
+pub mod trial;
+pub mod unwalled;
 pub mod world;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The attacker's own server: takes any connection, TLS or not, answers 200 to whatever it is sent,
+//! The attacker's own server: takes any connection, TLS or not, answers whatever it is sent once,
 //! and keeps every byte. Anything in its journal that came out of a sandbox is a failure.
 
 use crate::journal::{ConnectionIndex, Journal};
@@ -44,13 +44,14 @@ pub async fn serve(tls: Arc<ServerConfig>) -> Result<Listening> {
     let book = journal.clone();
     tokio::spawn(async move {
         let mut buffer = vec![0; 65_536];
-        while let Ok((length, _)) = datagrams.recv_from(&mut buffer).await {
+        while let Ok((length, from)) = datagrams.recv_from(&mut buffer).await {
             let page = book.open();
             let datagram = buffer.get(..length).unwrap_or_default();
             book.write(page, |connection| {
                 connection.receive(datagram);
                 connection.closed = true;
             });
+            let _lost = datagrams.send_to(b"caught\n", from).await;
         }
     });
     Ok(Listening { address, journal })
@@ -82,6 +83,7 @@ async fn swallow(
     page: ConnectionIndex,
 ) -> Result<()> {
     let mut buffer = vec![0; 65_536];
+    let mut answered = false;
     loop {
         let length = tokio::time::timeout(IDLE, stream.read(&mut buffer)).await??;
         if length == 0 {
@@ -89,7 +91,11 @@ async fn swallow(
         }
         let bytes = buffer.get(..length).unwrap_or_default();
         journal.write(page, |connection| connection.receive(bytes));
-        stream.write_all(OK).await?;
-        journal.write(page, |connection| connection.send(OK));
+        if !answered {
+            answered = true;
+            stream.write_all(OK).await?;
+            stream.shutdown().await?;
+            journal.write(page, |connection| connection.send(OK));
+        }
     }
 }

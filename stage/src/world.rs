@@ -6,11 +6,13 @@
 use crate::api::Api;
 use crate::authority::Authority;
 use crate::git::{GitOrigin, make_repository};
+use crate::lawless::{self, Map};
 use crate::listen::{self, Listening};
 use crate::sink;
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
 use std::io::Read;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -37,6 +39,8 @@ pub struct World {
     pub git: Listening,
     /// The attacker's sink.
     pub evil: Listening,
+    /// A proxy without any law, for attempts with their wall off.
+    pub lawless: SocketAddr,
     /// The API's token: a canary.
     pub api_token: String,
     /// The git server's token: a canary.
@@ -67,7 +71,7 @@ impl World {
             .enable_all()
             .build()
             .context("no runtime")?;
-        let (api, other, git, evil) = runtime.block_on(async {
+        let (api, other, git, evil, lawless) = runtime.block_on(async {
             let api = Arc::new(Api::new(&api_token));
             let api = listen::serve(authority.server(&[API])?, api).await?;
             let other = Arc::new(Api::new("another-token-of-another-account"));
@@ -75,7 +79,9 @@ impl World {
             let git = Arc::new(GitOrigin::new(&repositories, &git_token));
             let git = listen::serve(authority.server(&[GIT])?, git).await?;
             let evil = sink::serve(authority.server(&[EVIL])?).await?;
-            anyhow::Ok((api, other, git, evil))
+            let map = map(&pins(&api, &other, &git, &evil));
+            let lawless = lawless::serve(map).await?;
+            anyhow::Ok((api, other, git, evil, lawless))
         })?;
         Ok(Self {
             directory,
@@ -83,6 +89,7 @@ impl World {
             other,
             git,
             evil,
+            lawless,
             api_token,
             git_token,
             _runtime: runtime,
@@ -103,15 +110,14 @@ impl World {
 
     /// Name, port and far end of everything that is pinned.
     #[must_use]
-    pub fn pins(&self) -> Vec<(&'static str, u16, &Listening)> {
-        vec![
-            (API, 443, &self.api),
-            (OTHER, 443, &self.other),
-            (GIT, 443, &self.git),
-            (EVIL, 443, &self.evil),
-            (EVIL, 80, &self.evil),
-            (EVIL, 8443, &self.evil),
-        ]
+    pub fn pins(&self) -> Vec<Pin<'_>> {
+        pins(&self.api, &self.other, &self.git, &self.evil)
+    }
+
+    /// Where everything leads when no wall is in the way.
+    #[must_use]
+    pub fn map(&self) -> Map {
+        map(&self.pins())
     }
 
     /// The operator's `upstreams.toml` for this world.
@@ -139,6 +145,39 @@ impl World {
             (GIT, self.git.journal.plaintext()),
             (EVIL, self.evil.journal.plaintext()),
         ]
+    }
+}
+
+/// A name, a port, and the far end that stands for them.
+pub type Pin<'f> = (&'static str, u16, &'f Listening);
+
+fn pins<'f>(
+    api: &'f Listening,
+    other: &'f Listening,
+    git: &'f Listening,
+    evil: &'f Listening,
+) -> Vec<Pin<'f>> {
+    vec![
+        (API, 443, api),
+        (OTHER, 443, other),
+        (GIT, 443, git),
+        (EVIL, 443, evil),
+        (EVIL, 80, evil),
+        (EVIL, 8443, evil),
+    ]
+}
+
+/// The discard port, where nobody listens.
+const NOBODY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9);
+
+fn map(pins: &[Pin<'_>]) -> Map {
+    let known = pins
+        .iter()
+        .map(|(host, port, far)| (format!("{host}:{port}"), far.address));
+    let sink = pins.iter().find(|(host, _, _)| *host == EVIL);
+    Map {
+        known: known.collect(),
+        otherwise: sink.map_or(NOBODY, |(_, _, far)| far.address),
     }
 }
 
