@@ -25,6 +25,15 @@ pub struct CgroupValues {
     pub cpu_period_us: u64,
 }
 
+/// How many v1 hierarchies a group spans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Those that hold limits.
+    Limits,
+    /// All, for a runtime (runc) that makes groups of its own in each: they lie below ours and go with them.
+    Every,
+}
+
 /// The launcher's own directories in the hierarchies that count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CgroupHost {
@@ -32,7 +41,7 @@ pub struct CgroupHost {
     pub unified: Option<PathBuf>,
     /// Where the v2 hierarchy is mounted beside v1 ones; hidden from a runtime that refuses hybrid hosts.
     pub hybrid_mount: Option<PathBuf>,
-    /// v1: controller and directory.
+    /// v1: each controller or named hierarchy, and the directory in it.
     pub v1: Vec<(String, PathBuf)>,
 }
 
@@ -93,15 +102,15 @@ impl CgroupHost {
                     host.hybrid_mount = Some(PathBuf::from(mount));
                 }
                 "cgroup" => {
-                    let named =
-                        |controller: &&str| options.split(',').any(|word| word == *controller);
-                    for controller in CONTROLLERS
-                        .iter()
-                        .chain(&["freezer"])
-                        .filter(|name| named(name))
-                    {
-                        if let Some(directory) = own_directory(own, controller, root, mount) {
-                            host.v1.push(((*controller).to_owned(), directory));
+                    let all = own
+                        .lines()
+                        .filter_map(|line| line.split(':').nth(1))
+                        .flat_map(|names| names.split(','));
+                    for name in all.filter(|name| {
+                        !name.is_empty() && options.split(',').any(|word| word == *name)
+                    }) {
+                        if let Some(directory) = own_directory(own, name, root, mount) {
+                            host.v1.push((name.to_owned(), directory));
                         }
                     }
                 }
@@ -118,11 +127,17 @@ impl CgroupHost {
     ///
     /// # Errors
     /// [`CgroupError`]; what was made is removed again.
-    pub fn make(&self, name: &str, values: CgroupValues) -> Result<Cgroup, CgroupError> {
+    pub fn make(
+        &self,
+        name: &str,
+        values: CgroupValues,
+        reach: Reach,
+    ) -> Result<Cgroup, CgroupError> {
         let mut group = Cgroup {
             unified: None,
             v1: Vec::new(),
         };
+        let group_needs_freezer = self.unified.is_none();
         if let Some(parent) = &self.unified {
             if self.v1.is_empty() {
                 delegate(parent)?;
@@ -131,10 +146,23 @@ impl CgroupHost {
             make_directory(&directory)?;
             group.unified = Some(directory);
         }
+        let is_needed = |controller: &str| {
+            CONTROLLERS.contains(&controller) || (controller == "freezer" && group_needs_freezer)
+        };
         for (controller, parent) in &self.v1 {
+            if reach == Reach::Limits && !is_needed(controller) {
+                continue;
+            }
             let directory = parent.join(name);
             if !group.v1.iter().any(|(_, made)| *made == directory) {
                 make_directory(&directory)?;
+            }
+            if controller == "cpuset" {
+                // A new group of this one holds no CPU until it is told which.
+                for file in ["cpuset.cpus", "cpuset.mems"] {
+                    let parents = fs::read_to_string(parent.join(file)).unwrap_or_default();
+                    write(&directory.join(file), &parents)?;
+                }
             }
             group.v1.push((controller.clone(), directory));
         }

@@ -18,9 +18,13 @@
 
 mod cgroup;
 mod facts;
+mod faults;
+mod guarantees;
+mod handle;
 mod keeper;
 mod network;
 mod plan;
+mod probe;
 mod runtime;
 mod seccomp;
 mod spec;
@@ -32,17 +36,21 @@ mod start;
 )]
 mod sys;
 
-pub use cgroup::{Census, Cgroup, CgroupError, CgroupHost, CgroupValues};
+pub use cgroup::{Census, Cgroup, CgroupError, CgroupHost, CgroupValues, Reach};
 pub use facts::{HostFacts, Paths, RootEntry};
+pub use faults::{FAULTS, Fault, Version, faults_of, version_of};
+pub use guarantees::{Guarantees, Wall, guarantees};
+pub use handle::Handle;
 pub use keeper::keeper_main;
 pub use network::{CAPTURE_PORT, NetworkError, PROXY_PORT, RULESET, SealedNetwork};
 pub use plan::{Plan, PlanError, plan, trust_environment};
+pub use probe::{Missing, probe};
 pub use runtime::{Runtime, RuntimeKind};
 pub use spec::{
     AlsoDirectory, GUEST_PATH, GuestError, INSIDE_UID, Level, SandboxId, SandboxIdError,
     SandboxSpec, UID_RANGE, VerifiedGuest, Workspace,
 };
 pub use start::{
-    Handle, StartError, StartInputs, StartStep, Started, Unwatched, Watch, adopt_orphans, start,
+    StartError, StartInputs, StartStep, Started, Unwatched, Watch, adopt_orphans, start,
     start_watched,
 };

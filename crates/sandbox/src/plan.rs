@@ -9,6 +9,7 @@ pub use etc::trust_environment;
 
 use crate::cgroup::CgroupValues;
 use crate::facts::{HostFacts, RootEntry};
+use crate::faults::is_new_enough;
 use crate::runtime::{FileAccess, Runtime, RuntimeKind};
 use crate::spec::{
     AlsoDirectory, GUEST_PATH, Level, SandboxId, SandboxSpec, UID_RANGE, Workspace,
@@ -33,6 +34,14 @@ pub enum PlanError {
         level: &'static str,
         /// The command that brings it.
         fix: &'static str,
+    },
+    /// One that can't work.
+    #[error("`{found}` is too old for `{level}`: gVisor of 2024 or later is needed")]
+    RuntimeTooOld {
+        /// The level asked for.
+        level: &'static str,
+        /// What is here.
+        found: String,
     },
     /// No nft.
     #[error("nft is not installed: run `apt-get install nftables`")]
@@ -169,10 +178,18 @@ fn runtime_for(level: Level, facts: &HostFacts) -> Result<Runtime, PlanError> {
         Level::Gvisor => (&facts.gvisor_runtime, "apt-get install runsc"),
         Level::Microvm | Level::Vm => return Err(PlanError::IsolationUnavailable(level.name())),
     };
-    found.clone().ok_or_else(|| PlanError::RuntimeMissing {
+    let runtime = found.clone().ok_or_else(|| PlanError::RuntimeMissing {
         level: level.name(),
         fix,
-    })
+    })?;
+    if is_new_enough(&runtime) {
+        Ok(runtime)
+    } else {
+        Err(PlanError::RuntimeTooOld {
+            level: level.name(),
+            found: runtime.version,
+        })
+    }
 }
 
 fn check(spec: &SandboxSpec) -> Result<(), PlanError> {
@@ -360,4 +377,4 @@ pub(crate) fn has_seccomp(kind: RuntimeKind) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -75,15 +75,15 @@ fn attach_at(tree: &OwnedFd, at: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Leaves the host's mounts behind: private copies, /run new, and for crun on a hybrid host no v2
-/// hierarchy, which it would refuse.
+/// Leaves the host's mounts behind: private copies, /run new, and on a hybrid host no v2 hierarchy:
+/// crun would refuse it, runc would move the sandbox to a place of its own in it.
 pub(crate) fn enter(kind: RuntimeKind, cgroups: &CgroupHost) -> io::Result<()> {
     sys::leave_mount_namespace()?;
     mount_change(
         "/",
         MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
     )?;
-    if let (RuntimeKind::Crun, Some(v2)) = (kind, &cgroups.hybrid_mount) {
+    if let (RuntimeKind::Crun | RuntimeKind::Runc, Some(v2)) = (kind, &cgroups.hybrid_mount) {
         unmount(v2, UnmountFlags::DETACH)?;
     }
     mount_memory(Path::new(RUN), STAGE_OPTIONS)?;

@@ -2,137 +2,26 @@
 //! Plan → a running sandbox, and its end. A start is a fixed row of named steps; when one fails, what
 //! the earlier ones made is taken down before the error is returned.
 
-use crate::cgroup::{Census, Cgroup, CgroupError};
+mod step;
+
+pub use step::{StartError, StartStep, Unwatched, Watch};
+
+use crate::cgroup::{Cgroup, Reach};
+use crate::handle::Handle;
 use crate::keeper::Keeper;
-use crate::network::{NetworkError, SealedNetwork};
+use crate::network::SealedNetwork;
 use crate::plan::Plan;
 use crate::runtime::{LOG, PID_FILE, RuntimeKind};
-use crate::spec::{INSIDE_UID, SandboxId, Workspace};
+use crate::spec::{INSIDE_UID, Workspace};
 use crate::stage::{self, Sources};
 use crate::sys;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use thiserror::Error;
-
-/// The steps of a start, in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum StartStep {
-    /// The network namespace, its rules and sockets.
-    Network,
-    /// The workspace given to the sandbox's ids.
-    Ownership,
-    /// Detached copies of the host's mounts.
-    Sources,
-    /// The group with its limits.
-    Cgroup,
-    /// The keeper beside it.
-    Keeper,
-    /// The staging mount namespace.
-    Stage,
-    /// The root directory.
-    Tree,
-    /// File rules.
-    Rules,
-    /// The bundle.
-    Configuration,
-    /// The runtime.
-    Runtime,
-    /// The first process, found again from outside.
-    Process,
-}
-
-impl StartStep {
-    /// Every step, in order.
-    pub const ALL: [Self; 11] = [
-        Self::Network,
-        Self::Ownership,
-        Self::Sources,
-        Self::Cgroup,
-        Self::Keeper,
-        Self::Stage,
-        Self::Tree,
-        Self::Rules,
-        Self::Configuration,
-        Self::Runtime,
-        Self::Process,
-    ];
-}
-
-impl fmt::Display for StartStep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Network => "network",
-            Self::Ownership => "workspace ownership",
-            Self::Sources => "host mounts",
-            Self::Cgroup => "cgroup",
-            Self::Keeper => "keeper",
-            Self::Stage => "staging namespace",
-            Self::Tree => "root directory",
-            Self::Rules => "file rules",
-            Self::Configuration => "configuration",
-            Self::Runtime => "runtime",
-            Self::Process => "first process",
-        })
-    }
-}
-
-/// Sees each step before it is taken, and may stop the start there: a launcher's progress and
-/// timings, a test's faults.
-pub trait Watch: Send {
-    /// Called before `step`.
-    ///
-    /// # Errors
-    /// Whatever should fail the start at this step.
-    fn before(&mut self, step: StartStep) -> io::Result<()>;
-}
-
-/// Watches nothing.
-#[derive(Debug, Clone, Copy)]
-pub struct Unwatched;
-
-impl Watch for Unwatched {
-    fn before(&mut self, _: StartStep) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Why a start failed; nothing of it is left.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// A step's own act.
-    #[error("the start failed at the {step}")]
-    Step {
-        /// Which.
-        step: StartStep,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// The network.
-    #[error("the network could not be sealed")]
-    Network(#[from] NetworkError),
-    /// The group.
-    #[error("the sandbox's limits could not be set")]
-    Cgroup(#[from] CgroupError),
-    /// The runtime said no.
-    #[error("{runtime} did not start the sandbox: `{message}`")]
-    Runtime {
-        /// Which.
-        runtime: &'static str,
-        /// Its words, bounded.
-        message: String,
-    },
-    /// The workspace's descriptor is missing, or one was given that the plan has no use for.
-    #[error("the plan and the descriptors given for the workspace don't agree")]
-    WorkspaceDescriptor,
-}
 
 /// What a start is given besides the plan.
 #[derive(Debug)]
@@ -205,9 +94,14 @@ pub fn start_watched(
             }
         })?;
     see(watch, StartStep::Cgroup)?;
+    let reach = if plan.runtime.kind == RuntimeKind::Runc {
+        Reach::Every
+    } else {
+        Reach::Limits
+    };
     let cgroup = plan
         .cgroups
-        .make(&format!("torno-{}", plan.id), plan.cgroup)?;
+        .make(&format!("torno-{}", plan.id), plan.cgroup, reach)?;
     see(watch, StartStep::Keeper)?;
     let keeper = plan
         .keeper
@@ -329,6 +223,7 @@ impl Staged<'_> {
             Workspace::Copy | Workspace::Bind => stage::apply_rules(plan),
         })?;
         take(StartStep::Configuration, &mut || {
+            stage::close()?;
             stage::write_configuration(plan)
         })?;
         let mut child = None;
@@ -419,60 +314,5 @@ fn first_process(number: i32, cgroup: &Cgroup) -> io::Result<OwnedFd> {
         Ok(process)
     } else {
         Err(io::Error::other("the first process ended at once"))
-    }
-}
-
-/// A sandbox's life. Dropped, it ends the sandbox and removes what belongs to it.
-#[derive(Debug)]
-pub struct Handle {
-    id: SandboxId,
-    process: OwnedFd,
-    // Dropped in this order: the group dies, then its keeper has nothing left to do.
-    cgroup: Cgroup,
-    keeper: Option<Keeper>,
-}
-
-impl Handle {
-    /// Whose life.
-    #[must_use]
-    pub fn id(&self) -> &SandboxId {
-        &self.id
-    }
-
-    /// Readable once the first process (gVisor: the kernel's process) has ended.
-    #[must_use]
-    pub fn process(&self) -> BorrowedFd<'_> {
-        self.process.as_fd()
-    }
-
-    /// Processes of the sandbox on the host, by pid.
-    #[must_use]
-    pub fn members(&self) -> std::collections::BTreeSet<i32> {
-        self.cgroup.members()
-    }
-
-    /// Ends every process and counts.
-    pub fn kill(&mut self) -> Census {
-        self.cgroup.kill()
-    }
-
-    /// Ends what lives and removes the group; the rest of the sandbox was in its own namespaces.
-    ///
-    /// # Errors
-    /// When the kernel still holds the group.
-    pub fn remove(self) -> io::Result<()> {
-        let Self {
-            cgroup,
-            keeper,
-            process,
-            ..
-        } = self;
-        drop(process);
-        if !cgroup.is_empty() {
-            cgroup.kill();
-        }
-        cgroup.remove()?;
-        drop(keeper);
-        Ok(())
     }
 }

@@ -220,3 +220,102 @@ fn a_start_that_fails_at_any_step_leaves_nothing() {
         }
     }
 }
+
+#[test]
+fn runc_makes_the_same_sandbox() {
+    let Some(mut facts) = facts_for(Level::Container) else {
+        return;
+    };
+    let Some(runc) = torno_sandbox::Runtime::find(&crate::harness::paths(), "runc") else {
+        println!("SKIP: container sandbox by runc: no runc");
+        return;
+    };
+    facts.container_runtime = Some(runc);
+    let spec = spec(Level::Container);
+    let mut sandbox = Running::of(&spec, &facts, None);
+    assert_eq!(
+        sandbox.run("import os; print(os.getuid(), os.getpid(), os.uname().nodename)"),
+        "1000 1 sandbox"
+    );
+    assert_eq!(sandbox.started.handle.kill().alive_after, 0);
+    sandbox.started.handle.remove().unwrap();
+    assert!(
+        !traces()
+            .1
+            .iter()
+            .any(|path| path.to_string_lossy().contains(spec.id.as_str()))
+    );
+}
+
+#[test]
+fn a_probe_starts_a_sandbox_or_names_what_is_missing() {
+    for level in LEVELS {
+        let Some(facts) = facts_for(level) else {
+            continue;
+        };
+        let found = torno_sandbox::probe(level, &facts, 0x5000_0000).unwrap();
+        assert_eq!(found.level, level);
+        assert!(
+            !traces()
+                .1
+                .iter()
+                .any(|path| path.to_string_lossy().contains("torno-probe"))
+        );
+    }
+    let Some(mut facts) = facts_for(Level::Container) else {
+        return;
+    };
+    facts.container_runtime = None;
+    let missing = torno_sandbox::probe(Level::Container, &facts, 0x5000_0000).unwrap_err();
+    assert_eq!(missing.fix, "apt-get install crun");
+    // A runtime that says yes and does nothing is no runtime.
+    let mut facts = facts_for(Level::Container).unwrap();
+    facts.container_runtime.as_mut().unwrap().path = "/bin/true".into();
+    assert!(torno_sandbox::probe(Level::Container, &facts, 0x5000_0000).is_err());
+    let mut facts = facts_for(Level::Container).unwrap();
+    facts.nft = Some("/bin/false".into());
+    assert_eq!(
+        torno_sandbox::probe(Level::Container, &facts, 0x5000_0000)
+            .unwrap_err()
+            .fix,
+        "modprobe nf_tables"
+    );
+}
+
+#[test]
+fn a_keeper_ends_the_sandbox_when_its_launcher_is_gone() {
+    for level in LEVELS {
+        let Some(mut facts) = facts_for(level) else {
+            continue;
+        };
+        let own = std::env::current_exe().unwrap();
+        let keeper = own
+            .parent()
+            .unwrap()
+            .parent()
+            .unwrap()
+            .join("examples/keeper");
+        facts.keeper = Some(keeper.clone());
+        let spec = spec(level);
+        let mut sandbox = Running::of(&spec, &facts, None);
+        assert_eq!(sandbox.run("print(1)"), "1");
+        // A second one, whose launcher is this test and whose pipe closes now.
+        let mut second = std::process::Command::new(&keeper)
+            .arg("keeper")
+            .args(sandbox.started.handle.directories())
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(second.stdin.take());
+        assert!(second.wait().unwrap().success());
+        assert!(sandbox.started.handle.members().is_empty(), "{level:?}");
+        assert!(
+            !traces()
+                .1
+                .iter()
+                .any(|path| path.to_string_lossy().contains(spec.id.as_str())),
+            "{level:?}"
+        );
+        sandbox.started.handle.remove().unwrap();
+    }
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Does a level work here? Answered by a real start of a shell that says one word over its link, not
+//! by looking for device nodes or programs.
+
+use crate::cgroup::CgroupError;
+use crate::facts::HostFacts;
+use crate::guarantees::{Guarantees, guarantees};
+use crate::network::NetworkError;
+use crate::plan::{PlanError, plan};
+use crate::spec::{Level, SandboxId, SandboxSpec, VerifiedGuest, Workspace};
+use crate::start::{StartError, StartInputs, start};
+use std::error::Error;
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+use thiserror::Error;
+use torno_policy::grant::{FileRules, Limits};
+
+/// What a level lacks here, and the one command that brings it.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("isolation `{level}` does not work here: {part}; run `{fix}`")]
+pub struct Missing {
+    /// The level.
+    pub level: &'static str,
+    /// The absent part, in words.
+    pub part: String,
+    /// The command.
+    pub fix: &'static str,
+}
+
+const WORD: &[u8] = b"torno\n";
+/// LIMIT: a started shell answers in milliseconds; the start itself has its own wait.
+const ANSWER_WAIT: Duration = Duration::from_secs(10);
+
+/// Starts a sandbox of that level and hears it.
+///
+/// # Errors
+/// [`Missing`] names the part and the command.
+pub fn probe(level: Level, facts: &HostFacts, uid_base: u32) -> Result<Guarantees, Missing> {
+    let missing = |part: String, fix| Missing {
+        level: level.name(),
+        part,
+        fix,
+    };
+    if !rustix::process::geteuid().is_root() {
+        let part = "the launcher isn't root (starts without root come later)".to_owned();
+        return Err(missing(part, "sudo systemctl start tornod"));
+    }
+    let spec = spec(level, uid_base).map_err(|part| missing(part, "apt-get install dash"))?;
+    let plan = plan(&spec, facts).map_err(|error| missing(error.to_string(), plan_fix(&error)))?;
+    let pair = UnixStream::pair().map_err(|error| missing(chain(&error), DOCTOR))?;
+    let (mut host, inside) = pair;
+    let inputs = StartInputs {
+        link: inside.into(),
+        workspace: None,
+        network: None,
+    };
+    let started =
+        start(&plan, inputs).map_err(|error| missing(chain(&error), start_fix(&error)))?;
+    let mut word = Vec::new();
+    let heard = host
+        .set_read_timeout(Some(ANSWER_WAIT))
+        .and_then(|()| host.by_ref().take(WORD.len() as u64).read_to_end(&mut word));
+    let removed = started.handle.remove();
+    match (heard, removed) {
+        (Ok(_), Ok(())) if word == WORD => {
+            guarantees(level, facts).ok_or_else(|| missing("no runtime".to_owned(), DOCTOR))
+        }
+        (Err(error), _) | (_, Err(error)) => Err(missing(chain(&error), DOCTOR)),
+        (Ok(_), Ok(())) => Err(missing(
+            "the sandbox started but said nothing".to_owned(),
+            DOCTOR,
+        )),
+    }
+}
+
+const DOCTOR: &str = "torno doctor";
+
+fn plan_fix(error: &PlanError) -> &'static str {
+    match error {
+        PlanError::RuntimeMissing { fix, .. } => fix,
+        PlanError::NftMissing => "apt-get install nftables",
+        PlanError::RuntimeTooOld { .. } => "apt-get install runsc",
+        _ => DOCTOR,
+    }
+}
+
+fn start_fix(error: &StartError) -> &'static str {
+    match error {
+        StartError::Network(NetworkError::NftMissing) => "apt-get install nftables",
+        StartError::Network(NetworkError::Nft(_)) => "modprobe nf_tables",
+        StartError::Cgroup(CgroupError::NoController(_)) => {
+            "systemctl set-property tornod.service Delegate=yes"
+        }
+        _ => DOCTOR,
+    }
+}
+
+/// An error and its sources in one line.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    text
+}
+
+fn spec(level: Level, uid_base: u32) -> Result<SandboxSpec, String> {
+    let shell = std::fs::canonicalize("/bin/sh").map_err(|error| error.to_string())?;
+    let guest = VerifiedGuest::of_the_host(&shell).map_err(|error| chain(&error))?;
+    let id = format!("probe{:0>11}{:0>10}", std::process::id(), level.name());
+    Ok(SandboxSpec {
+        id: SandboxId::parse(&id).map_err(|error| error.to_string())?,
+        level,
+        also: Vec::new(),
+        workspace: Workspace::None,
+        files: FileRules::default(),
+        env: Vec::new(),
+        git_hosts: Vec::new(),
+        limits: Limits {
+            wall_seconds: 10,
+            idle_seconds: 10,
+            cpu_milli: 1000,
+            memory_bytes: 256 << 20,
+            pids: 64,
+            disk_bytes: 16 << 20,
+            egress_bytes: 0,
+            records: 0,
+        },
+        ca_pem: String::new(),
+        uid_base,
+        guest,
+        guest_arguments: vec!["-c".to_owned(), "echo torno >&0".to_owned()],
+    })
+}
