@@ -29,6 +29,7 @@ mod credential;
 mod digest;
 mod git;
 mod hint;
+mod near_miss;
 mod own;
 
 pub use digest::act_digest;

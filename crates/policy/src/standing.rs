@@ -22,6 +22,17 @@ pub enum Phase {
     Locked,
 }
 
+impl Phase {
+    /// The other one.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Install => Self::Locked,
+            Self::Locked => Self::Install,
+        }
+    }
+}
+
 /// Whether a session may act at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

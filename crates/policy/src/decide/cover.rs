@@ -6,7 +6,7 @@
 //! requests are covered by those alone, so that a wide rule beside them does not bring back a
 //! push that the git grant leaves out.
 
-use super::{Layers, Opinion, git, hint};
+use super::{Layers, Opinion, git, hint, near_miss};
 use crate::binding::Binding;
 use crate::decision::{Layer, Reason};
 use crate::facts::RequestFacts;
@@ -89,7 +89,10 @@ pub(super) fn cover<'a>(
     let usable = |binding: &&Binding| is_usable(grant, binding, phase, facts);
     let bindings: Vec<_> = layers.bindings.iter().filter(usable).collect();
     if rules.is_empty() && bindings.is_empty() {
-        return Err(refused(layers, phase, facts));
+        let reason = near_miss::reason(layers, phase, facts);
+        let rule = RuleName::new("grant.default");
+        let hint = hint::request(reason, facts);
+        return Err(Opinion::deny(Layer::Session, rule, reason, hint));
     }
     Ok(Cover {
         rules,
@@ -130,7 +133,7 @@ fn binding_matches(binding: &Binding, facts: &RequestFacts) -> bool {
             .any(|pattern| pattern.is_match(&facts.path))
 }
 
-fn rule_matches(rule: &AllowRule, facts: &RequestFacts) -> bool {
+pub(super) fn rule_matches(rule: &AllowRule, facts: &RequestFacts) -> bool {
     is_endpoint_of(rule, facts)
         && rule.methods.contains(&facts.method)
         && rule
@@ -139,13 +142,14 @@ fn rule_matches(rule: &AllowRule, facts: &RequestFacts) -> bool {
             .any(|pattern| pattern.is_match(&facts.path))
 }
 
-fn is_endpoint_of(rule: &AllowRule, facts: &RequestFacts) -> bool {
+/// Whether the rule is for this scheme, host and port.
+pub(super) fn is_endpoint_of(rule: &AllowRule, facts: &RequestFacts) -> bool {
     rule.scheme == facts.endpoint.scheme
         && rule.port == facts.endpoint.port
         && host_matches(&rule.host, &facts.endpoint.host)
 }
 
-fn host_matches(pattern: &HostPattern, host: &Host) -> bool {
+pub(super) fn host_matches(pattern: &HostPattern, host: &Host) -> bool {
     match (pattern, host.name()) {
         (HostPattern::Exact(exact), _) => exact == host,
         // Exactly one label stands before the suffix: `*.example.org` is not `example.org`.
@@ -154,63 +158,4 @@ fn host_matches(pattern: &HostPattern, host: &Host) -> bool {
             .is_some_and(|(_, rest)| suffix.name() == Some(rest)),
         (HostPattern::OneLabel(_), None) => false,
     }
-}
-
-/// The nearest miss: it tells a person which line to change.
-fn refused(layers: &Layers<'_>, phase: Phase, facts: &RequestFacts) -> Opinion {
-    let (grant, endpoint) = (layers.grant, &facts.endpoint);
-    let other_phase = match phase {
-        Phase::Install => Phase::Locked,
-        Phase::Locked => Phase::Install,
-    };
-    let here: Vec<_> = grant
-        .allow
-        .iter()
-        .filter(|rule| is_endpoint_of(rule, facts))
-        .collect();
-    let in_phase = || here.iter().filter(|rule| rule.phase == phase);
-    let path_fits = |rule: &AllowRule| rule.paths.iter().any(|p| p.is_match(&facts.path));
-    let bound = layers.bindings.iter().filter(|binding| {
-        let named = |secret: &SecretGrant| secret.credential == binding.credential;
-        binding.endpoint == *endpoint && grant.secrets.iter().any(named)
-    });
-    let bound: Vec<_> = bound.collect();
-    let names_host = grant
-        .allow
-        .iter()
-        .any(|rule| host_matches(&rule.host, &endpoint.host))
-        || grant
-            .git
-            .iter()
-            .any(|git| git.endpoint.host == endpoint.host)
-        || layers.bindings.iter().any(|binding| {
-            let named = |secret: &SecretGrant| secret.credential == binding.credential;
-            binding.endpoint.host == endpoint.host && grant.secrets.iter().any(named)
-        });
-    let later = here
-        .iter()
-        .any(|rule| rule.phase == other_phase && rule_matches(rule, facts))
-        || bound
-            .iter()
-            .any(|binding| is_usable(grant, binding, other_phase, facts));
-
-    let reason = if later {
-        Reason::PhaseNotGranted
-    } else if in_phase().any(|rule| path_fits(rule)) {
-        Reason::MethodNotGranted
-    } else if in_phase().any(|rule| rule.methods.contains(&facts.method)) {
-        Reason::PathNotGranted
-    } else if in_phase().next().is_some() {
-        Reason::MethodNotGranted
-    } else if !bound.is_empty() {
-        Reason::BindingNotGranted
-    } else if grant.git.iter().any(|git| git.endpoint == *endpoint) {
-        Reason::GitNotGranted
-    } else if names_host {
-        Reason::PortNotGranted
-    } else {
-        Reason::HostNotGranted
-    };
-    let rule = RuleName::new("grant.default");
-    Opinion::deny(Layer::Session, rule, reason, hint::request(reason, facts))
 }

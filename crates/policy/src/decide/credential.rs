@@ -149,10 +149,6 @@ fn misplaced(
     cover: &Cover<'_>,
     credential: &CredentialName,
 ) -> Reason {
-    let other_phase = match phase {
-        Phase::Install => Phase::Locked,
-        Phase::Locked => Phase::Install,
-    };
     let mut of_credential = layers
         .bindings
         .iter()
@@ -168,7 +164,7 @@ fn misplaced(
         Reason::BindingExpired
     } else if here
         .iter()
-        .any(|b| cover::is_usable(layers.grant, b, other_phase, facts))
+        .any(|b| cover::is_usable(layers.grant, b, phase.other(), facts))
     {
         Reason::PhaseNotGranted
     } else if !here.is_empty() {

@@ -2,7 +2,8 @@
 //! A grant in a few plain lines, as it is shown before the start.
 
 use crate::grant::{
-    AllowRule, GitGrant, Grant, HostPattern, Isolation, SecretGrant, WorkspaceMode,
+    AllowRule, GitGrant, Grant, HostPattern, Isolation, SecretGrant, ToolPattern, ToolRule,
+    Verdict, WorkspaceMode,
 };
 use crate::names::Scheme;
 use crate::standing::Phase;
@@ -26,6 +27,10 @@ pub fn describe(grant: &Grant) -> Vec<String> {
     if !sandbox.files.hide.is_empty() {
         lines.push(format!("hides: {}", sandbox.files.hide.join(", ")));
     }
+    if !sandbox.env.is_empty() {
+        let names: Vec<_> = sandbox.env.iter().map(|(name, _)| name.as_str()).collect();
+        lines.push(format!("sets: {}", names.join(", ")));
+    }
     if let Some(install) = &grant.install {
         let commands: Vec<_> = install
             .run
@@ -37,6 +42,7 @@ pub fn describe(grant: &Grant) -> Vec<String> {
     lines.extend(grant.allow.iter().map(allow));
     lines.extend(grant.secrets.iter().map(secret));
     lines.extend(grant.git.iter().map(git));
+    lines.extend(grant.tools.iter().map(tool));
     if grant.allow.is_empty() && grant.secrets.is_empty() && grant.git.is_empty() {
         lines.push("reaches nothing outside".to_owned());
     }
@@ -144,6 +150,24 @@ pub(super) fn git(git: &GitGrant) -> String {
         git.repository,
         may.join(", ")
     )
+}
+
+pub(super) fn tool(rule: &ToolRule) -> String {
+    let name = match &rule.tool {
+        ToolPattern::Exact(tool) => tool.to_string(),
+        ToolPattern::Server(server) => format!("{server}*"),
+    };
+    let verdict = match rule.verdict {
+        Verdict::Deny => "denied",
+        Verdict::Ask => "asked about",
+        Verdict::Allow => "allowed",
+    };
+    let when = if rule.when.is_empty() {
+        ""
+    } else {
+        " for some arguments"
+    };
+    format!("tool {name}: {verdict}{when}")
 }
 
 pub(super) fn join<T: Display>(items: &[T]) -> String {

@@ -580,6 +580,14 @@ fn widening_is_shown_and_narrowing_is_not() {
     }
 }
 
+#[test]
+fn a_dropped_secret_shows_what_it_kept_away() {
+    let open = "[[allow]]\nhost = \"a.test\"\nown_credentials = true\n";
+    let old = read(&format!("{open}[secret.c1]"));
+    assert_eq!(widens(&old, &read(open)).len(), 1);
+    assert_eq!(widens(&old, &read("")).len(), 0);
+}
+
 // ATTACK: 081
 #[test]
 fn covering_is_by_declared_pairs_and_not_by_their_product() {

@@ -5,10 +5,11 @@
 use super::describe;
 use crate::binding::PathPattern;
 use crate::grant::{
-    AllowRule, GitGrant, Grant, HostPattern, Limits, SandboxGrant, SecretGrant, ToolPattern,
-    ToolRule, Verdict, WorkspaceMode,
+    AllowRule, GitGrant, Grant, HostPattern, Limits, SandboxGrant, SecretGrant, ToolRule, Verdict,
+    WorkspaceMode,
 };
 use crate::names::Method;
+use std::collections::BTreeSet;
 
 /// One line for each thing that `new` gives and `old` did not.
 #[must_use]
@@ -47,8 +48,27 @@ pub fn widens(old: &Grant, new: &Grant) -> Vec<String> {
     };
     let loose = old.git.iter().filter(dropped).filter(still);
     lines.extend(loose.map(|git| format!("no longer limits git at {}", git.endpoint)));
+    lines.extend(own_credentials(old, new));
     lines.extend(tools(&old.tools, &new.tools));
     lines
+}
+
+/// A credential of the session keeps the client's own off the hosts that it is bound to. When it
+/// goes, a rule with `own_credentials` may begin to count there.
+fn own_credentials(old: &Grant, new: &Grant) -> Vec<String> {
+    let names = |grant: &Grant| {
+        let secrets = grant.secrets.iter().map(|secret| secret.credential.clone());
+        let git = grant.git.iter().filter_map(|git| git.secret.clone());
+        secrets.chain(git).collect::<BTreeSet<_>>()
+    };
+    if !new.allow.iter().any(|rule| rule.own_credentials) {
+        return Vec::new();
+    }
+    let dropped = names(old)
+        .into_iter()
+        .filter(|name| !names(new).contains(name));
+    let line = |name| format!("the client's own credentials may go where {name} is bound");
+    dropped.map(line).collect()
 }
 
 fn sandbox(old: &SandboxGrant, new: &SandboxGrant) -> Vec<String> {
@@ -195,32 +215,12 @@ fn has_git(old: &[GitGrant], git: &GitGrant) -> bool {
 
 fn tools(old: &[ToolRule], new: &[ToolRule]) -> Vec<String> {
     let same = |a: &ToolRule, b: &ToolRule| a.tool == b.tool && a.when == b.when;
-    let name = |rule: &ToolRule| match &rule.tool {
-        ToolPattern::Exact(tool) => tool.to_string(),
-        ToolPattern::Server(server) => format!("{server}*"),
-    };
-    let verdict = |verdict: Verdict| match verdict {
-        Verdict::Deny => "denied",
-        Verdict::Ask => "asked about",
-        Verdict::Allow => "allowed",
-    };
-    let mut lines = Vec::new();
-    for rule in new.iter().filter(|rule| rule.verdict != Verdict::Deny) {
-        if !old
-            .iter()
-            .any(|old| same(old, rule) && old.verdict >= rule.verdict)
-        {
-            lines.push(format!("tool {} is {}", name(rule), verdict(rule.verdict)));
-        }
-    }
-    for rule in old.iter().filter(|rule| rule.verdict != Verdict::Allow) {
-        if !new.iter().any(|new| same(new, rule)) {
-            lines.push(format!(
-                "tool {} is no longer {}",
-                name(rule),
-                verdict(rule.verdict)
-            ));
-        }
-    }
+    let has = |old: &ToolRule, rule: &ToolRule| same(old, rule) && old.verdict >= rule.verdict;
+    let given = new.iter().filter(|rule| rule.verdict != Verdict::Deny);
+    let given = given.filter(|rule| !old.iter().any(|old| has(old, rule)));
+    let mut lines: Vec<_> = given.map(describe::tool).collect();
+    let gone = old.iter().filter(|rule| rule.verdict != Verdict::Allow);
+    let gone = gone.filter(|rule| !new.iter().any(|new| same(new, rule)));
+    lines.extend(gone.map(|rule| format!("no longer: {}", describe::tool(rule))));
     lines
 }

@@ -39,8 +39,20 @@ fn check(text: &str) -> Result<(), IdError> {
     }
 }
 
+/// Names that people choose stay out of the product's own.
+fn check_chosen(text: &str) -> Result<(), IdError> {
+    let reserved = text.starts_with("torno") || text.starts_with("system");
+    check(text)?;
+    // ATTACK: 238
+    if reserved {
+        Err(IdError::Reserved)
+    } else {
+        Ok(())
+    }
+}
+
 macro_rules! text_id {
-    ($(#[$doc:meta])* $name:ident) => {
+    ($(#[$doc:meta])* $name:ident, $check:ident) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
@@ -52,7 +64,7 @@ macro_rules! text_id {
             /// # Errors
             /// When the text is not one: see [`IdError`].
             pub fn parse(text: &str) -> Result<Self, IdError> {
-                check(text)?;
+                $check(text)?;
                 Ok(Self(text.to_owned()))
             }
 
@@ -86,19 +98,19 @@ macro_rules! text_id {
 
 text_id! {
     /// A session: 26 characters of lower-case base32 (128 random bits), made by the desk.
-    SessionId
+    SessionId, check
 }
 text_id! {
     /// A credential's name in the vault, chosen by its owner.
-    CredentialName
+    CredentialName, check_chosen
 }
 text_id! {
     /// A row that ties a credential to where it may go.
-    BindingId
+    BindingId, check_chosen
 }
 text_id! {
     /// A tenant: the owner of credentials, sessions and keys.
-    TenantName
+    TenantName, check_chosen
 }
 
 /// A tool of the tool layer: `bash`, `write`, `mcp:mail/send`.
@@ -186,5 +198,42 @@ pub struct RecordSeq(pub u64);
 impl fmt::Display for RecordSeq {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // ATTACK: 227, 229, 238
+    #[test]
+    fn names_have_one_spelling_and_stay_out_of_the_products_own() {
+        for text in ["github", "a", "c1.prod_eu-2", "9"] {
+            assert!(CredentialName::parse(text).is_ok(), "{text}");
+        }
+        let long = "a".repeat(65);
+        for text in [
+            "", "A", "a b", "a/b", "../a", "a..b", ".a", "-a", "_a", "*", "a,b", "é", "a\0", "%2e",
+            &long,
+        ] {
+            assert!(CredentialName::parse(text).is_err(), "{text}");
+        }
+        for text in ["torno", "torno-ca", "system.root"] {
+            assert_eq!(BindingId::parse(text), Err(IdError::Reserved));
+            assert!(SessionId::parse(text).is_ok());
+        }
+    }
+
+    #[test]
+    fn tool_names_keep_their_case_and_have_no_spaces() {
+        for text in ["bash", "mcp:mail/send", "A.b_c-d"] {
+            assert_eq!(
+                ToolName::parse(text).map(|name| name.to_string()),
+                Ok(text.to_owned())
+            );
+        }
+        for text in ["", "a b", "a*", "é", "a\n", &"a".repeat(129)] {
+            assert!(ToolName::parse(text).is_err(), "{text}");
+        }
     }
 }

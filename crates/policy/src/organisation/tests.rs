@@ -171,3 +171,9 @@ fn a_start_is_held_to_floors_and_ceilings() {
         refused(Reason::OrganisationForbids, "org.hosts")
     );
 }
+
+#[test]
+fn a_policy_is_shared_between_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Organisation>();
+}
