@@ -6,8 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 use torno_audit::record::Verdict;
 use torno_audit::{
-    Durability, Entry, Event, LongText, Opening, Recorder, RequestDecided, Settings, ShortText,
-    SigningKey,
+    Durability, Entry, Event, LongText, Opening, Recorder, RequestDecided, ShortText, SigningKey,
 };
 use torno_policy::decision::Layer;
 use torno_policy::facts;
@@ -18,40 +17,35 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .nth(1)
         .ok_or("usage: append_rate DIRECTORY")?;
     let directory = Path::new(&directory);
-    for set_aside_bytes in [0, Settings::default().set_aside_bytes] {
-        for (durability, batch, rounds) in [
-            (Durability::Written, 1, 50_000),
-            (Durability::Written, 16, 5_000),
-            (Durability::Synced, 1, 300),
-            (Durability::Synced, 64, 300),
-        ] {
-            let settings = Settings {
-                set_aside_bytes,
-                ..Settings::default()
-            };
-            let opening = Opening {
-                at_ms: 0,
-                software: ShortText::new("append_rate"),
-            };
-            let key = SigningKey::from_seed(&[1; 32]);
-            let mut recorder = Recorder::open_with(directory, key, opening, settings)?;
-            let entry = sample()?;
-            let start = Instant::now();
-            for _ in 0..rounds {
-                let entries = (0..batch).map(|_| (entry.clone(), ())).collect();
-                drop(recorder.append(entries, durability)?);
-            }
-            recorder.sync()?;
-            let seconds = start.elapsed().as_secs_f64();
-            let records = f64::from(rounds * batch);
-            println!(
-                "set aside {set_aside_bytes}, {durability:?}, batches of {batch}: {:.0} records/s, \
-                 {:.0} µs a batch",
-                records / seconds,
-                seconds * 1e6 / f64::from(rounds),
-            );
-            recorder.close()?;
+    for (durability, batch, rounds) in [
+        (Durability::Written, 1, 50_000),
+        (Durability::Written, 16, 5_000),
+        (Durability::Synced, 1, 300),
+        (Durability::Synced, 64, 300),
+        (Durability::Synced, 512, 100),
+    ] {
+        let opening = Opening {
+            at_ms: 0,
+            software: ShortText::new("append_rate"),
+        };
+        let key = SigningKey::from_seed(&[1; 32]);
+        let mut recorder = Recorder::open(directory, key, opening)?;
+        let entry = sample()?;
+        let start = Instant::now();
+        for _ in 0..rounds {
+            let entries = (0..batch).map(|_| (entry.clone(), ())).collect();
+            drop(recorder.append(entries, durability)?);
         }
+        recorder.sync()?;
+        let seconds = start.elapsed().as_secs_f64();
+        let records = f64::from(rounds * batch);
+        println!(
+            "{durability:?}, batches of {batch}: {:.0} records/s, \
+                 {:.0} µs a batch",
+            records / seconds,
+            seconds * 1e6 / f64::from(rounds),
+        );
+        recorder.close()?;
     }
     Ok(())
 }

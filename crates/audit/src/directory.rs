@@ -159,10 +159,8 @@ pub(crate) trait Disk: Debug + Send {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Returns once everything appended is on disk.
     fn sync(&mut self) -> io::Result<()>;
-    /// Cuts the file, and gives back what was set aside behind its end.
+    /// Cuts the file.
     fn truncate(&mut self, length: u64) -> io::Result<()>;
-    /// Sets room aside from `offset` on without changing the file's length.
-    fn set_aside(&mut self, offset: u64, bytes: u64) -> io::Result<()>;
 }
 
 impl Disk for File {
@@ -176,14 +174,5 @@ impl Disk for File {
 
     fn truncate(&mut self, length: u64) -> io::Result<()> {
         self.set_len(length)
-    }
-
-    fn set_aside(&mut self, offset: u64, bytes: u64) -> io::Result<()> {
-        Ok(fs::fallocate(
-            &*self,
-            FallocateFlags::KEEP_SIZE,
-            offset,
-            bytes,
-        )?)
     }
 }

@@ -2,6 +2,14 @@
 //! The proof that something was written down. Only [`crate::Recorder`] makes one, after the write
 //! (and, for `Synced`, the flush to disk) succeeded.
 //!
+//! It can be asked for:
+//! ```
+//! use torno_audit::Recorded;
+//! use torno_policy::names::RecordSeq;
+//! fn unlock(evidence: &Recorded<String>) -> (RecordSeq, &str) {
+//!     (evidence.seq(), evidence.value())
+//! }
+//! ```
 //! It can't be made elsewhere:
 //! ```compile_fail,E0451
 //! use torno_audit::Recorded;

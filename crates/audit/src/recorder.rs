@@ -72,8 +72,6 @@ pub struct Opening {
 pub struct Settings {
     /// A segment that would grow over this is closed first.
     pub segment_bytes: u64,
-    /// Room set aside at a time in the newest segment; 0 sets none aside.
-    pub set_aside_bytes: u64,
     /// Disk kept back for ends and kills.
     pub reserve_bytes: u64,
 }
@@ -82,7 +80,6 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             segment_bytes: SEGMENT_BYTES,
-            set_aside_bytes: SET_ASIDE_BYTES,
             reserve_bytes: RESERVE_BYTES,
         }
     }
@@ -105,7 +102,6 @@ pub struct Recorder {
     segment: SegmentName,
     pub(crate) disk: Box<dyn Disk>,
     length: u64,
-    set_aside_until: u64,
     history: File,
     history_bytes: u64,
     /// Time of the first entry that is written and not synced.
@@ -173,7 +169,6 @@ impl Recorder {
             segment,
             disk: Box::new(file),
             length,
-            set_aside_until: length,
             history,
             history_bytes: recovered.history_bytes,
             unsynced_since_ms: None,
@@ -310,7 +305,6 @@ impl Recorder {
         if byte_count(&bytes) > room && self.health == Health::Ready {
             self.rotate()?;
         }
-        self.set_aside(byte_count(&bytes));
         self.disk
             .append(&bytes)
             .map_err(|error| self.failed(error))?;
@@ -342,19 +336,6 @@ impl Recorder {
         Ok((bytes, leaves))
     }
 
-    /// Room behind the end, so that a flush need not allocate. Best effort: without it the write
-    /// itself says whether there is room.
-    fn set_aside(&mut self, wanted: u64) {
-        let needed = self.length.saturating_add(wanted);
-        let step = self.settings.set_aside_bytes;
-        if step > 0 && needed > self.set_aside_until && self.health == Health::Ready {
-            let bytes = step.max(wanted);
-            // A refusal (full disk, file system without it) changes nothing.
-            let _ = self.disk.set_aside(self.length, bytes);
-            self.set_aside_until = self.length.saturating_add(bytes);
-        }
-    }
-
     fn give_up_reserve(&mut self) -> Result<(), AppendError> {
         self.directory
             .remove(RESERVE)
@@ -370,7 +351,6 @@ impl Recorder {
         );
         if full && self.disk.truncate(self.length).is_ok() {
             self.health = Health::Full;
-            self.set_aside_until = self.length;
             AppendError::Full(error)
         } else {
             self.broken(error)
@@ -385,12 +365,11 @@ impl Recorder {
 
 /// LIMIT: 64 MiB, about 150,000 records: read back in under a second when the record is opened.
 const SEGMENT_BYTES: u64 = 64 << 20;
-/// 4 MiB set aside at a time: one allocation for about 10,000 records.
-const SET_ASIDE_BYTES: u64 = 4 << 20;
 /// LIMIT: 1 MiB holds the end and kill records of more than 1,000 sessions.
 const RESERVE_BYTES: u64 = 1 << 20;
 /// DESIGN §9: a decision without a credential is on disk within 100 ms.
 const SYNC_WITHIN_MS: u64 = 100;
+/// Room for one line; only a hint.
 const LINE_BYTES_TYPICAL: usize = 512;
 
 fn byte_count(bytes: &[u8]) -> u64 {

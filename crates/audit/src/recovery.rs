@@ -95,26 +95,28 @@ pub(crate) fn recover(directory: &Directory, key: &PublicKey) -> Result<Recovere
     if odd {
         return Err(OpenError::OddFile);
     }
-    let (checkpoints, history_bytes) = read_checkpoints(directory, key)?;
+    let torn = torn_header(directory, &segments)?;
+    if torn.is_some() {
+        segments.pop();
+    }
+    check_chain(directory, &segments, key)?;
+    let newest = segments.last().copied();
+    let oldest = newest.map_or(0, |segment| segment.0);
+    let (checkpoints, history_bytes) = read_checkpoints(directory, key, oldest)?;
     let signed = checkpoints.last().cloned();
     let mut recovered = Recovered {
         tree: Frontier::default(),
         segment: None,
         signed,
         history_bytes,
-        dropped: Vec::new(),
+        dropped: torn.into_iter().collect(),
     };
-    if let Some(torn) = torn_header(directory, &segments)? {
-        recovered.dropped.push(torn);
-        segments.pop();
-    }
-    check_chain(directory, &segments, key)?;
-    if let Some(&newest) = segments.last() {
+    if let Some(newest) = newest {
         replay(directory, newest, &checkpoints, &mut recovered)?;
     }
     let found = recovered.tree.size();
     let signed = recovered.signed.as_ref().map_or(0, |c| c.head().size);
-    if found < signed || (segments.is_empty() && recovered.signed.is_some()) {
+    if found < signed || (newest.is_none() && recovered.signed.is_some()) {
         return Err(OpenError::Lost { signed, found });
     }
     match recovered.dropped.iter().find(|dropped| dropped.whole) {
@@ -127,21 +129,23 @@ pub(crate) fn recover(directory: &Directory, key: &PublicKey) -> Result<Recovere
     }
 }
 
-/// Every checkpoint, oldest first, and the length of the history's whole notes. The newest one may
+/// Checkpoints of at least `oldest` records, in order, and the length of the history's whole notes. The newest one may
 /// stand in its own file only, when the writer was cut off between the two.
 fn read_checkpoints(
     directory: &Directory,
     key: &PublicKey,
+    oldest: u64,
 ) -> Result<(Vec<Checkpoint>, u64), OpenError> {
     let mut checkpoints: Vec<Checkpoint> = Vec::new();
     let mut bytes = 0;
     if let Some(file) = directory.read(CHECKPOINTS)? {
         let length = file.metadata()?.len();
-        let mut history = History::new(BufReader::new(file), key);
+        let mut history = History::new(BufReader::new(file), key, oldest);
         bytes = length;
         while let Some(step) = history.step()? {
             match step {
                 Step::Note(checkpoint) => checkpoints.push(checkpoint),
+                Step::Older => {}
                 Step::Torn(byte) => {
                     bytes = byte;
                     break;

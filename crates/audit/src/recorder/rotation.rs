@@ -41,15 +41,11 @@ impl Recorder {
             return Ok(());
         }
         self.checkpoint()?;
-        let length = self.length;
-        self.disk
-            .truncate(length)
-            .and_then(|()| begin_segment(&self.directory, &self.tree, self.key.public()))
+        begin_segment(&self.directory, &self.tree, self.key.public())
             .map(|(segment, file, length)| {
                 self.segment = segment;
                 self.disk = Box::new(file);
                 self.length = length;
-                self.set_aside_until = length;
             })
             .map_err(|error| self.failed(error))
     }
@@ -60,10 +56,6 @@ impl Recorder {
     /// As [`Self::append`].
     pub fn close(mut self) -> Result<TreeHead, AppendError> {
         self.checkpoint()?;
-        let length = self.length;
-        self.disk
-            .truncate(length)
-            .map_err(|error| self.failed(error))?;
         Ok(self.tree.head())
     }
 

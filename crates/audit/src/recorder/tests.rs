@@ -12,7 +12,6 @@ use tempfile::TempDir;
 fn small() -> Settings {
     Settings {
         segment_bytes: 2048,
-        set_aside_bytes: 4096,
         reserve_bytes: 4096,
     }
 }
@@ -81,7 +80,7 @@ fn a_record_of_another_key_is_refused_also_before_its_first_checkpoint() {
     let dir = directory();
     open(dir.path()).unwrap().close().unwrap();
     let other = || Recorder::open_with(dir.path(), other_key(), opening(), small());
-    assert!(matches!(other(), Err(OpenError::History(_))));
+    assert!(matches!(other(), Err(OpenError::Key)));
     fs::remove_file(dir.path().join(CHECKPOINTS)).unwrap();
     fs::remove_file(dir.path().join(CHECKPOINT)).unwrap();
     assert!(matches!(other(), Err(OpenError::Key)));
@@ -190,10 +189,6 @@ impl Disk for FailingDisk {
         // What the reserve gave back.
         self.room = 1 << 20;
         self.file.set_len(length)
-    }
-
-    fn set_aside(&mut self, _: u64, _: u64) -> io::Result<()> {
-        Err(ErrorKind::StorageFull.into())
     }
 }
 
@@ -338,7 +333,6 @@ fn copy_cut(from: &Path, cut: &str, length: usize) -> TempDir {
 
 fn without_disk() -> Settings {
     Settings {
-        set_aside_bytes: 0,
         reserve_bytes: 0,
         ..small()
     }

@@ -22,7 +22,7 @@ pub(super) struct Heads<'a> {
 impl<'a> Heads<'a> {
     pub(super) fn open(directory: &Directory, key: &'a PublicKey) -> Result<Self, VerifyError> {
         let file = directory.read(CHECKPOINTS)?;
-        let history = file.map(|file| History::new(BufReader::new(file), key));
+        let history = file.map(|file| History::new(BufReader::new(file), key, 0));
         let mut heads = Self {
             history,
             next: None,
@@ -47,7 +47,7 @@ impl<'a> Heads<'a> {
                 self.last = Some(head.size);
             }
             // A torn note is a crash of the writer: the newest checkpoint's file tells more.
-            Some(Step::Torn(_)) | None => self.history = None,
+            Some(Step::Older | Step::Torn(_)) | None => self.history = None,
         }
         Ok(())
     }
