@@ -29,6 +29,7 @@ fn pairs() -> u64 {
         .unwrap_or(20_000)
 }
 
+// ATTACK: 081, 229, 243
 #[test]
 fn decide_agrees_with_the_slow_reference_and_reaches_every_reason() {
     let organisation = world::organisation();

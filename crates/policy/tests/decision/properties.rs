@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use torno_policy::Decision;
 use torno_policy::binding::PathPattern;
 use torno_policy::decide::decide;
-use torno_policy::facts::Act;
+use torno_policy::decision::Asked;
+use torno_policy::facts::{Act, Entry};
 use torno_policy::grant::{ToolPattern, ToolRule, Verdict};
 use torno_policy::names::{Authority, Host, RequestPath, Scheme};
 use torno_policy::organisation::{Organisation, SHIPPED};
@@ -119,6 +120,33 @@ fn a_grant_that_loses_a_rule_never_allows_more_without_a_credential() {
     }
 }
 
+// ATTACK: 015
+#[test]
+fn the_entry_of_a_request_never_changes_its_verdict() {
+    let organisation = world::organisation();
+    for seed in 0..2000 {
+        let mut dice = Dice::new(seed);
+        let world = world::world(&mut dice);
+        let Act::Request(mut facts) = world::act(&mut dice, &world) else {
+            continue;
+        };
+        let mut outcomes = Vec::new();
+        for entry in [Entry::Captured, Entry::Connect, Entry::AbsoluteForm] {
+            facts.entry = entry;
+            let decision = decide(&world.layers(&organisation), &Act::Request(facts.clone()));
+            outcomes.push(match decision {
+                Decision::Ask(asked) => Decision::Ask(Asked {
+                    digest: [0; 32],
+                    ..asked
+                }),
+                Decision::Allow(_) | Decision::Deny(_) => decision,
+            });
+        }
+        outcomes.dedup();
+        assert_eq!(outcomes.len(), 1, "seed {seed}: {outcomes:?}");
+    }
+}
+
 #[test]
 fn facts_and_grants_survive_their_wire_form() {
     for seed in 0..500 {
@@ -138,6 +166,7 @@ fn facts_and_grants_survive_their_wire_form() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
+    // ATTACK: 073, 075
     #[test]
     fn a_canonical_path_is_its_own_canonical_form(target in "(/[a-zA-Z0-9._~%;:@!*2fF5cC\\\\ -]{0,8}){0,6}(\\?[ -~]{0,8})?") {
         if let Ok(path) = RequestPath::parse(&target) {
@@ -153,6 +182,7 @@ proptest! {
         }
     }
 
+    // ATTACK: 075
     #[test]
     fn equal_escapes_of_a_path_are_equal_paths(name in "[a-zA-Z0-9._~-]{1,12}", mask in any::<u16>()) {
         let escaped: String = name.char_indices().map(|(at, c)| match mask >> (at % 16) & 1 {
