@@ -35,7 +35,7 @@ const UNSAFE: [&str; 4] = [
 const SPAWN: [(&str, &str); 6] = [
     ("crates/sandbox/src/", "runtimes of the drivers"),
     ("crates/guest/src/", "the workload's commands"),
-    ("crates/cli/src/start", "tornod on demand"),
+    ("crates/cli/src/daemon.rs", "tornod on demand"),
     ("crates/control/src/spawn.rs", "the roles"),
     ("xtask/", "tasks"),
     ("stage/", "the world around Torno"),
@@ -190,7 +190,7 @@ mod tests {
         let text = "fn f() { std::process::Command::new(\"sh\"); }";
         assert_eq!(rules("crates/egress/src/x.rs", text), ["spawn"]);
         assert_eq!(rules("crates/cli/src/run.rs", text), ["spawn"]);
-        assert!(rules("crates/cli/src/start.rs", text).is_empty());
+        assert!(rules("crates/cli/src/daemon.rs", text).is_empty());
         assert!(rules("crates/guest/src/exec.rs", text).is_empty());
     }
 

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A kill in the middle of a streaming upload, measured at the far end: when the last byte came,
+//! against when `torno kill` said that it was done.
+
+use crate::daemon::Daemon;
+use crate::world::World;
+use anyhow::{Context, Result, bail};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// What both ends saw of a kill.
+#[derive(Debug)]
+pub struct Cut {
+    /// Bytes that the far end had when `killed` was reported.
+    pub bytes: u64,
+    /// Bytes that came after the report.
+    pub late_bytes: u64,
+    /// From asking for the kill to its report.
+    pub took: Duration,
+    /// The exit code of `torno run`.
+    pub exit: Option<i32>,
+    /// What `torno kill` printed.
+    pub receipt: String,
+}
+
+/// Enough to know that the upload streams.
+const STREAMING_BYTES: u64 = 256 * 1024;
+/// LIMIT: how long the upload may take to get there.
+const STREAM_WAIT: Duration = Duration::from_secs(30);
+/// How long the far end is watched after the report.
+const WATCH: Duration = Duration::from_secs(1);
+
+const UPLOAD: &str = r"
+import os, socket, ssl
+stream = ssl.create_default_context().wrap_socket(
+    socket.create_connection(('api.torno.test', 443), timeout=20),
+    server_hostname='api.torno.test')
+stream.sendall(('POST /upload HTTP/1.1\r\nHost: api.torno.test\r\nAuthorization: Bearer '
+                + os.environ['API_TOKEN'] + '\r\nTransfer-Encoding: chunked\r\n\r\n').encode())
+while True:
+    stream.sendall(b'1000\r\n' + b'x' * 4096 + b'\r\n')
+";
+
+/// Starts an upload at a level, kills its session, and watches the far end.
+///
+/// # Errors
+/// When the upload never streams, or torno can't be started.
+pub fn watch(daemon: &Daemon, world: &World, level: &str) -> Result<Cut> {
+    let mark = world.api.journal.mark();
+    let received = || -> u64 {
+        world
+            .api
+            .journal
+            .since(mark)
+            .iter()
+            .map(|c| c.received_bytes)
+            .sum()
+    };
+    let before = daemon.sessions()?;
+    let mut run = daemon
+        .run_command(level, &[crate::unwalled::PYTHON, "-c", UPLOAD])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cannot start torno")?;
+    let end = Instant::now() + STREAM_WAIT;
+    while received() < STREAMING_BYTES {
+        if Instant::now() > end || run.try_wait()?.is_some() {
+            let _dead = run.kill();
+            let output = run.wait_with_output()?;
+            bail!(
+                "the upload never streamed: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let sessions = daemon.sessions()?;
+    let session = sessions.iter().find(|session| !before.contains(session));
+    let session = session.context("the upload's session is not listed")?;
+    let asked = Instant::now();
+    let receipt = daemon
+        .torno(&["kill", session])
+        .output()
+        .context("cannot start torno")?;
+    let took = asked.elapsed();
+    let bytes = received();
+    std::thread::sleep(WATCH);
+    let late_bytes = received() - bytes;
+    let exit = run.wait_with_output()?.status.code();
+    Ok(Cut {
+        bytes,
+        late_bytes,
+        took,
+        exit,
+        receipt: String::from_utf8_lossy(&[receipt.stdout, receipt.stderr].concat()).into_owned(),
+    })
+}

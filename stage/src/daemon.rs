@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A Torno of one's own: the shipped binaries, a fresh TORNO_HOME, a vault with the world's two
+//! credentials bound as an operator binds them, and a workspace with an accepted torno.toml.
+
+use crate::world::{API, GIT, OTHER, World, random};
+use anyhow::{Context, Result, bail};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// LIMIT: tornod opens its sockets within milliseconds; more than this is a fault.
+const START_WAIT: Duration = Duration::from_secs(20);
+/// LIMIT: how long tornod may take to end all sessions and itself.
+const END_WAIT: Duration = Duration::from_secs(15);
+
+/// The grant of most stories: both credentials, one repository, two hosts.
+pub const POLICY: &str = r#"[sandbox]
+workspace = { path = ".", mode = "copy" }
+limits = { wall = "10m", memory = "1GiB", pids = 256 }
+
+[secret.api]
+env = "API_TOKEN"
+
+[secret.git]
+env = "GIT_TOKEN"
+
+[git."https://git.torno.test/acme/app"]
+secret = "git"
+fetch = "allow"
+push = { refs = ["refs/heads/agent/*"] }
+
+[[allow]]
+host = "api.torno.test"
+methods = ["GET", "POST"]
+paths = ["/public/**"]
+
+[[allow]]
+host = "other.torno.test"
+methods = ["GET", "POST"]
+"#;
+
+/// Paths that the API's token is bound to. `/v1/keys`, which mints keys, is not among them.
+const API_PATHS: [&str; 10] = [
+    "/v1/me",
+    "/v1/items",
+    "/echo",
+    "/store",
+    "/fetch",
+    "/upload",
+    "/redirect",
+    "/cookie",
+    "/stream",
+    "/public/**",
+];
+
+/// A running tornod and its surroundings.
+#[derive(Debug)]
+pub struct Daemon {
+    home: TempDir,
+    binaries: PathBuf,
+    daemon: Option<Child>,
+}
+
+impl Daemon {
+    /// Starts one with the world's pins, vault and bindings, and [`POLICY`] accepted.
+    ///
+    /// # Errors
+    /// When a binary is missing, or a command of the operator fails.
+    pub fn start(world: &World) -> Result<Self> {
+        let daemon = Self::bare(&world.upstreams())?;
+        daemon.make_vault(world)?;
+        daemon.write_workspace("torno.toml", POLICY)?;
+        daemon.must(&["trust", "--yes"])?;
+        Ok(daemon)
+    }
+
+    /// Starts one with nothing but an `upstreams.toml`.
+    ///
+    /// # Errors
+    /// When a binary is missing or tornod does not start.
+    pub fn bare(upstreams: &str) -> Result<Self> {
+        let home = tempfile::Builder::new()
+            .prefix("torno-home-")
+            .tempdir()
+            .context("no temporary directory")?;
+        for directory in ["config", "state", "workspace", "outside"] {
+            std::fs::create_dir(home.path().join(directory)).context("no directory")?;
+        }
+        std::fs::write(home.path().join("config/upstreams.toml"), upstreams)
+            .context("no upstreams.toml")?;
+        let mut daemon = Self {
+            home,
+            binaries: binaries()?,
+            daemon: None,
+        };
+        daemon.up()?;
+        Ok(daemon)
+    }
+
+    /// Starts tornod and waits for its sockets.
+    ///
+    /// # Errors
+    /// When it does not come up; its log is in the message.
+    pub fn up(&mut self) -> Result<()> {
+        let log = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.log())
+            .context("no log")?;
+        let program = self.binaries.join("tornod");
+        let mut child = self
+            .surround(Command::new(&program))
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().context("no log")?)
+            .stderr(log)
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        let end = Instant::now() + START_WAIT;
+        while !self.answers() {
+            if Instant::now() > end || child.try_wait().context("tornod")?.is_some() {
+                let _dead = child.kill();
+                let _reaped = child.wait();
+                bail!("tornod did not come up:\n{}", self.log_text());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.daemon = Some(child);
+        Ok(())
+    }
+
+    fn answers(&self) -> bool {
+        self.torno(&["--no-start", "vault", "status"])
+            .output()
+            .is_ok_and(|output| output.status.success())
+    }
+
+    /// Ends tornod in good order.
+    pub fn down(&mut self) {
+        let Some(mut child) = self.daemon.take() else {
+            return;
+        };
+        let pid = i32::try_from(child.id())
+            .ok()
+            .and_then(rustix::process::Pid::from_raw);
+        if let Some(pid) = pid {
+            let _gone = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+        let end = Instant::now() + END_WAIT;
+        while Instant::now() < end {
+            if matches!(child.try_wait(), Ok(Some(_)) | Err(_)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _dead = child.kill();
+        let _reaped = child.wait();
+    }
+
+    /// The supervisor's process, while it runs.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.daemon.as_ref().map(Child::id)
+    }
+
+    fn make_vault(&self, world: &World) -> Result<()> {
+        std::fs::write(self.key_file(), format!("{}{}", random()?, random()?))
+            .context("no key file")?;
+        let key = self.key_file();
+        self.must(&["vault", "init", "--key-file", text(&key)?])?;
+        self.put("api", "sk-live-", &world.api_token)?;
+        self.put("git", "ghp_", &world.git_token)?;
+        let methods = ["--method", "GET", "--method", "POST"];
+        let mut api = vec!["secret", "bind", "api", "--host", API];
+        api.extend(methods);
+        api.extend(API_PATHS.iter().flat_map(|path| ["--path", path]));
+        self.must(&api)?;
+        let mut git = vec!["secret", "bind", "git", "--host", GIT, "--basic", "agent"];
+        git.extend(methods);
+        git.extend(["--path", "/acme/app/**", "--path", "/acme/app.git/**"]);
+        self.must(&git)?;
+        Ok(())
+    }
+
+    /// Puts a credential into the vault, by a file that is gone afterwards.
+    ///
+    /// # Errors
+    /// When `torno secret put` refuses.
+    pub fn put(&self, name: &str, shape: &str, value: &str) -> Result<()> {
+        let file = self.home.path().join("outside/value");
+        std::fs::write(&file, value).context("no file for a value")?;
+        let done = self.must(&[
+            "secret",
+            "put",
+            name,
+            "--shape",
+            shape,
+            "--file",
+            text(&file)?,
+        ]);
+        std::fs::remove_file(&file).context("the value's file stays")?;
+        done.map(|_| ())
+    }
+
+    /// Writes a file of the workspace.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn write_workspace(&self, name: &str, content: &str) -> Result<()> {
+        std::fs::write(self.workspace().join(name), content)
+            .with_context(|| format!("cannot write {name} of the workspace"))
+    }
+
+    /// A `torno` command in the workspace, as the operator types it.
+    #[must_use]
+    pub fn torno(&self, arguments: &[&str]) -> Command {
+        let mut command = self.surround(Command::new(self.binaries.join("torno")));
+        command
+            .args(arguments)
+            .current_dir(self.workspace())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a `torno` command that must succeed; its standard output.
+    ///
+    /// # Errors
+    /// When it fails; what it said is in the message.
+    pub fn must(&self, arguments: &[&str]) -> Result<String> {
+        let output = self
+            .torno(arguments)
+            .output()
+            .context("cannot start torno")?;
+        if !output.status.success() {
+            bail!(
+                "torno {} ended with {}:\n{}{}",
+                arguments.join(" "),
+                output.status,
+                String::from_utf8_lossy(&output.stderr),
+                self.log_text()
+            );
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// `torno run` at a level, quiet, in the workspace.
+    ///
+    /// # Errors
+    /// When torno can't be started.
+    pub fn run(&self, level: &str, command: &[&str]) -> Result<Output> {
+        self.run_command(level, command)
+            .output()
+            .context("cannot start torno")
+    }
+
+    /// The same, not yet started.
+    #[must_use]
+    pub fn run_command(&self, level: &str, command: &[&str]) -> Command {
+        let mut run = self.torno(&["run", "--quiet", "--isolation", level, "--"]);
+        run.args(command);
+        run
+    }
+
+    /// The sessions that run now.
+    ///
+    /// # Errors
+    /// When the desk does not answer.
+    pub fn sessions(&self) -> Result<Vec<String>> {
+        let text = self.must(&["session", "list", "--output", "json"])?;
+        let value: serde_json::Value = serde_json::from_str(&text).context("not JSON")?;
+        let rows = value.as_array().cloned().unwrap_or_default();
+        let running = |row: &serde_json::Value| {
+            let state = row.get("state").and_then(serde_json::Value::as_str)?;
+            let session = row.get("session").and_then(serde_json::Value::as_str)?;
+            ["starting", "running"]
+                .contains(&state)
+                .then(|| session.to_owned())
+        };
+        Ok(rows.iter().filter_map(running).collect())
+    }
+
+    /// The environment of operator commands and of tornod: nothing of ours but `PATH`.
+    fn surround(&self, mut command: Command) -> Command {
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.home.path().join("outside"))
+            .env("TORNO_HOME", self.home.path())
+            .env("NO_COLOR", "1");
+        command
+    }
+
+    /// `TORNO_HOME`.
+    #[must_use]
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// The vault's key file.
+    #[must_use]
+    pub fn key_file(&self) -> PathBuf {
+        self.home.path().join("outside/unseal.key")
+    }
+
+    /// The workspace of this Torno's runs.
+    #[must_use]
+    pub fn workspace(&self) -> PathBuf {
+        self.home.path().join("workspace")
+    }
+
+    /// The record's directory.
+    #[must_use]
+    pub fn record(&self) -> PathBuf {
+        self.home.path().join("state/notary/record")
+    }
+
+    /// The daemon's log.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
+        self.home.path().join("state/tornod.log")
+    }
+
+    /// What the daemon logged so far.
+    #[must_use]
+    pub fn log_text(&self) -> String {
+        let bytes = std::fs::read(self.log()).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// The record, one JSON object for each line that is one.
+    ///
+    /// # Errors
+    /// When the record can't be read.
+    pub fn records(&self) -> Result<Vec<serde_json::Value>> {
+        let text = self.must(&["audit", "export", "--format", "jsonl"])?;
+        Ok(text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.down();
+    }
+}
+
+/// Where the shipped binaries lie: `TORNO_BINARIES`, or beside this program.
+///
+/// # Errors
+/// When torno or tornod is not there.
+pub fn binaries() -> Result<PathBuf> {
+    let beside = || {
+        let own = std::env::current_exe().ok()?;
+        let directory = own.parent()?;
+        let tests = directory.ends_with("deps");
+        Some(
+            if tests {
+                directory.parent()?
+            } else {
+                directory
+            }
+            .to_path_buf(),
+        )
+    };
+    let directory = std::env::var_os("TORNO_BINARIES")
+        .map(PathBuf::from)
+        .or_else(beside);
+    let directory = directory.context("no directory of binaries")?;
+    for name in ["torno", "tornod", "torno-guest"] {
+        if !directory.join(name).is_file() {
+            bail!(
+                "{name} is not in {}; run `cargo xtask build`",
+                directory.display()
+            );
+        }
+    }
+    Ok(directory)
+}
+
+/// Whether a level works here, by `torno doctor`; `Err` holds what is missing.
+///
+/// # Errors
+/// When the desk does not answer.
+pub fn works(daemon: &Daemon, level: &str) -> Result<std::result::Result<(), String>> {
+    let output = daemon
+        .torno(&[
+            "run",
+            "--quiet",
+            "--workspace",
+            "none",
+            "--isolation",
+            level,
+            "--",
+            "true",
+        ])
+        .output()
+        .context("cannot start torno")?;
+    if output.status.success() {
+        return Ok(Ok(()));
+    }
+    Ok(Err(String::from_utf8_lossy(&output.stderr)
+        .trim()
+        .replace('\n', "; ")))
+}
+
+/// The hosts that [`POLICY`] grants without a credential.
+#[must_use]
+pub fn granted_hosts() -> [&'static str; 2] {
+    [API, OTHER]
+}
+
+fn text(path: &Path) -> Result<&str> {
+    path.to_str().context("a path that is not UTF-8")
+}
