@@ -8,11 +8,11 @@ use crate::desk::{Desk, unexpected};
 use crate::printable;
 use crate::stop::{Outcome, Stop};
 use crate::terminal::is_terminal;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::Path;
 use torno_control_api::request::{ApiReply, ApiRequest};
 use torno_policy::names::SessionId;
 
@@ -22,39 +22,61 @@ const LINE_BYTES_MAX: u64 = 64 * 1024;
 const REPORT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// One line of the report that `Apply` gives.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Applied {
-    /// The path, relative to the workspace.
-    pub(crate) path: String,
     /// What was done with it.
     pub(crate) action: Action,
-    /// Why it was left.
-    #[serde(default)]
-    pub(crate) reason: Option<String>,
+    /// The path, relative to the workspace; for `left`, with the reason behind a colon.
+    pub(crate) path: String,
 }
 
 /// What was done with a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Action {
     /// It is in the target directory now.
-    Written,
+    Wrote,
     /// It is gone from the target directory now.
-    Removed,
+    Deleted,
     /// It executes on a host, and nobody confirmed it.
-    Executes,
+    Asks,
+    /// It changed on both sides and was left.
+    Conflict,
     /// It was left for another reason.
     Left,
+}
+
+impl Applied {
+    fn parse(line: &str) -> Option<Self> {
+        let (word, path) = line.split_once(' ')?;
+        let action = match word {
+            "wrote" => Action::Wrote,
+            "deleted" => Action::Deleted,
+            "asks" => Action::Asks,
+            "conflict" => Action::Conflict,
+            "left" => Action::Left,
+            _ => return None,
+        };
+        Some(Self {
+            action,
+            path: path.to_owned(),
+        })
+    }
 }
 
 /// Shows the diff and asks whether to bring everything back.
 pub(crate) async fn offer(
     desk: &Desk,
     session: &SessionId,
-    target: &PathBuf,
+    target: &Path,
     context: &Context,
 ) -> Outcome {
-    if !show(diff(desk, session).await?, &mut std::io::stderr(), true)? {
+    let shown = show(
+        diff(desk, session, target).await?,
+        &mut std::io::stderr(),
+        true,
+    )?;
+    if !shown {
         note("torno: nothing changed in the copied workspace\n");
         return Ok(());
     }
@@ -68,12 +90,13 @@ pub(crate) async fn offer(
     }
 }
 
-/// The pipe from which the diff is read.
-pub(crate) async fn diff(desk: &Desk, session: &SessionId) -> Outcome<OwnedFd> {
+/// The pipe from which the diff against `original` is read.
+pub(crate) async fn diff(desk: &Desk, session: &SessionId, original: &Path) -> Outcome<OwnedFd> {
+    let original = open_directory(original)?;
     let request = ApiRequest::Diff {
         session: session.clone(),
     };
-    stream(desk.ask(&request, &[]).await?)
+    stream(desk.ask(&request, &[original.as_fd()]).await?)
 }
 
 /// Prints a diff: inert on a terminal (what a person approves is what is shown), else byte for byte.
@@ -114,7 +137,7 @@ fn show(diff: OwnedFd, to: &mut dyn Write, inert: bool) -> Outcome<bool> {
 pub(crate) async fn bring_back(
     desk: &Desk,
     session: &SessionId,
-    target: &PathBuf,
+    target: &Path,
     context: &Context,
 ) -> Outcome {
     let directory = open_directory(target)?;
@@ -140,7 +163,7 @@ pub(crate) async fn bring_back(
 /// Asks for each path that executes on a host. Nobody to ask means no.
 fn confirm_each(report: &[Applied], context: &Context) -> Outcome<Vec<String>> {
     let mut confirmed = Vec::new();
-    let executing = report.iter().filter(|line| line.action == Action::Executes);
+    let executing = report.iter().filter(|line| line.action == Action::Asks);
     for line in executing {
         let question = format!("`{}` executes on your machine. Write it?", line.path);
         if std::io::stdin().is_terminal() && context.confirm(&question)? {
@@ -153,15 +176,16 @@ fn confirm_each(report: &[Applied], context: &Context) -> Outcome<Vec<String>> {
 fn lines(report: &[Applied]) -> String {
     let line = |line: &Applied| {
         let path = printable::line(&line.path);
-        let reason = line.reason.as_deref().map(printable::line);
-        match (line.action, reason) {
-            (Action::Written, _) => format!("written   {path}\n"),
-            (Action::Removed, _) => format!("removed   {path}\n"),
-            (Action::Executes, _) => {
+        match line.action {
+            Action::Wrote => format!("wrote     {path}\n"),
+            Action::Deleted => format!("deleted   {path}\n"),
+            Action::Asks => {
                 format!("left      {path}: executes on a host; confirm it at a terminal\n")
             }
-            (Action::Left, Some(reason)) => format!("left      {path}: {reason}\n"),
-            (Action::Left, None) => format!("left      {path}\n"),
+            Action::Conflict => {
+                format!("left      {path}: it changed here too; merge it by hand\n")
+            }
+            Action::Left => format!("left      {path}\n"),
         }
     };
     report.iter().map(line).collect()
@@ -179,7 +203,7 @@ fn stream((reply, descriptors): (ApiReply, Vec<OwnedFd>)) -> Outcome<OwnedFd> {
     }
 }
 
-/// One JSON object a line.
+/// One line for each path.
 fn read_report(pipe: OwnedFd) -> Outcome<Vec<Applied>> {
     let broken = || {
         Stop::new("the report of what was written breaks off")
@@ -191,7 +215,7 @@ fn read_report(pipe: OwnedFd) -> Outcome<Vec<Applied>> {
         .read_to_string(&mut text)
         .map_err(|error| broken().because(&error))?;
     text.lines()
-        .map(|line| serde_json::from_str(line).map_err(|error| broken().because(&error)))
+        .map(|line| Applied::parse(line).ok_or_else(broken))
         .collect()
 }
 
@@ -201,5 +225,25 @@ pub(crate) fn say_nothing_changed(context: &Context) -> Outcome {
         Ok(())
     } else {
         say("nothing changed\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // ATTACK: 184
+    #[test]
+    fn a_report_shows_paths_inert() {
+        let report = Applied::parse("wrote a\r\u{1b}[2K\u{202e}b").unwrap();
+        let text = lines(&[report]);
+        assert!(
+            text.trim_end()
+                .chars()
+                .all(|c| c.is_ascii_graphic() || c == ' '),
+            "{text:?}"
+        );
+        assert_eq!(Applied::parse("ran x"), None);
+        assert_eq!(Applied::parse("wrote"), None);
     }
 }

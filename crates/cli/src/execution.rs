@@ -5,11 +5,17 @@ use crate::context::note;
 use crate::desk::{Desk, unexpected};
 use crate::printable;
 use crate::relay::{Ended, Manner, relay};
-use crate::stop::{KILLED, Outcome, Stop};
+use crate::stop::{KILLED, Outcome, REFUSED, Stop, TIME_LIMIT};
 use crate::terminal;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 use torno_control_api::request::{ApiReply, ApiRequest, Exec};
 use torno_policy::names::SessionId;
+
+/// LIMIT: a kill and a time limit are over within this; a session that is not, is called what it is.
+const END_WAIT: Duration = Duration::from_secs(10);
+/// LIMIT: between two looks at a session that ends.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A command to run.
 #[derive(Debug)]
@@ -78,29 +84,42 @@ async fn carry(
     Ok(ended.exit())
 }
 
-/// A gate that is gone took the stream with it: the desk knows why.
+/// A gate that is gone took the stream with it: the desk knows why, once the session is over.
 async fn why_lost(desk: &Desk, session: &SessionId) -> Stop {
-    let rows = desk.sessions(Some(session.clone())).await;
-    let state = match &rows {
-        Ok(rows) => rows.first().map_or("gone", |row| row.state.as_str()),
-        Err(stop) if stop.exit != crate::stop::REFUSED => return killed(stop.exit),
-        Err(_) => "unknown",
-    };
-    if state == "killed" {
-        return killed(KILLED);
+    let end = tokio::time::Instant::now() + END_WAIT;
+    let mut state = String::from("unknown");
+    while tokio::time::Instant::now() < end {
+        let rows = desk.sessions(Some(session.clone())).await;
+        let row = match rows {
+            Ok(rows) => rows.into_iter().next(),
+            Err(stop) if stop.exit != REFUSED => return over(stop.exit),
+            Err(_) => break,
+        };
+        let Some(row) = row else { break };
+        match (row.state.as_str(), row.cause.as_deref()) {
+            ("killed", _) => return over(KILLED),
+            ("ended", Some("time_limit")) => return over(TIME_LIMIT),
+            ("ended", cause) => {
+                state = format!("ended ({})", cause.unwrap_or("no cause given"));
+                break;
+            }
+            (other, _) => other.clone_into(&mut state),
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
     }
     Stop::new(format!(
         "the command's stream broke off; the session is {}",
-        printable::line(state)
+        printable::line(&state)
     ))
+    .code("stream_lost")
     .next("look at `torno audit tail` for what happened")
 }
 
-fn killed(exit: u8) -> Stop {
-    let what = if exit == KILLED {
-        "the session was killed"
+fn over(exit: u8) -> Stop {
+    let (what, code) = if exit == KILLED {
+        ("the session was killed", "session_killed")
     } else {
-        "the session reached its time limit"
+        ("the session reached its time limit", "time_limit")
     };
-    Stop::new(what).code("session_killed").exit(exit)
+    Stop::new(what).code(code).exit(exit)
 }

@@ -43,13 +43,16 @@ enum State {
     /// Inside a control sequence; `None` once it is too long to be passed.
     Control(Option<Vec<u8>>),
     /// Inside a string that is dropped.
-    Text {
-        kind: Text,
-        /// Bytes dropped so far.
-        dropped: usize,
-        /// The last unit was ESC: `\` ends the string.
-        escape: bool,
-    },
+    Text(Dropping),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Dropping {
+    kind: Text,
+    /// Units dropped so far.
+    dropped: usize,
+    /// The last unit was ESC: `\\` ends the string.
+    escape: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,11 +96,7 @@ impl Screen {
             State::Ground => self.ground(unit, out),
             State::Escape(intermediates) => self.escape(intermediates, unit, out),
             State::Control(body) => self.control(body, unit, out),
-            State::Text {
-                kind,
-                dropped,
-                escape,
-            } => self.text(kind, dropped, escape, unit, out),
+            State::Text(dropping) => self.text(dropping, unit, out),
         }
     }
 
@@ -190,32 +189,35 @@ impl Screen {
         }
     }
 
-    fn text(&mut self, kind: Text, dropped: usize, escape: bool, unit: Unit, out: &mut Vec<u8>) {
-        let more = |escape| State::Text {
-            kind,
-            dropped: dropped + 1,
-            escape,
+    fn text(&mut self, dropping: Dropping, unit: Unit, out: &mut Vec<u8>) {
+        let more = |escape| {
+            State::Text(Dropping {
+                dropped: dropping.dropped + 1,
+                escape,
+                ..dropping
+            })
         };
+        let is_osc = dropping.kind == Text::Osc;
         match unit {
-            Unit::Ascii(b'\\') if escape => {}
+            Unit::Ascii(b'\\') if dropping.escape => {}
             Unit::C1(0x9c) | Unit::Ascii(0x18 | 0x1a) => {}
             // ESC and anything but `\` abandons the string and begins a sequence.
-            _ if escape => self.escape(Vec::new(), unit, out),
+            _ if dropping.escape => self.escape(Vec::new(), unit, out),
             Unit::Ascii(0x1b) => self.state = more(true),
-            Unit::Ascii(0x07) if kind == Text::Osc => {}
-            Unit::Ascii(0..=0x1f) if kind == Text::Osc => self.ground(unit, out),
-            _ if dropped >= DROPPED_BYTES_MAX => self.ground(unit, out),
+            Unit::Ascii(0x07) if is_osc => {}
+            Unit::Ascii(0..=0x1f) if is_osc => self.ground(unit, out),
+            _ if dropping.dropped >= DROPPED_BYTES_MAX => self.ground(unit, out),
             _ => self.state = more(false),
         }
     }
 }
 
 const fn text(kind: Text) -> State {
-    State::Text {
+    State::Text(Dropping {
         kind,
         dropped: 0,
         escape: false,
-    }
+    })
 }
 
 #[cfg(test)]

@@ -14,7 +14,6 @@ use zeroize::Zeroizing;
 const SECRET_BYTES_MAX: usize = 64 * 1024;
 
 /// A secret that is not sent yet. Deliberately without Debug, Display, Clone and Serialize.
-#[expect(missing_debug_implementations, reason = "a secret has no Debug")]
 pub(crate) struct Typed(Zeroizing<Vec<u8>>);
 
 impl Typed {

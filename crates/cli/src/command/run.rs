@@ -10,7 +10,7 @@ use crate::notary::Notary;
 use crate::stop::{Outcome, Stop};
 use crate::values::{self, Level, SecretVariable, Variable, Workspace};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::Path;
 use torno_control_api::request::{ApiReply, ApiRequest, StartSession, Started};
 use torno_policy::grant::WorkspaceMode;
 use torno_policy::names::Authority;
@@ -189,7 +189,7 @@ fn expanded(also: &[String], context: &Context) -> Outcome<Vec<String>> {
 }
 
 /// Opens a directory to be handed over.
-pub(crate) fn open_directory(path: &PathBuf) -> Outcome<OwnedFd> {
+pub(crate) fn open_directory(path: &Path) -> Outcome<OwnedFd> {
     use rustix::fs::{Mode, OFlags};
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).map_err(|error| {

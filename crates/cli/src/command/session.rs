@@ -8,7 +8,7 @@ use crate::execution::{self, Wanted};
 use crate::printable;
 use crate::stop::{Outcome, Stop};
 use crate::values::{self, Variable, level_word};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use torno_control_api::request::{ApiReply, ApiRequest, SessionRow};
 use torno_policy::names::SessionId;
 
@@ -53,6 +53,9 @@ pub(crate) enum Session {
         /// The session
         #[arg(value_parser = values::session)]
         session: SessionId,
+        /// Compare with this directory; the working directory when left out
+        #[arg(long, value_name = "DIR")]
+        against: Option<PathBuf>,
     },
     /// Bring a session's changes into a directory; what executes on a host is asked for one by one
     #[command(after_help = "Example: torno session apply 4kq2… --into .")]
@@ -121,14 +124,15 @@ pub(crate) async fn run(command: &Session, context: &Context) -> Outcome<u8> {
             };
             return execution::attach(&desk, session, exec, *raw).await;
         }
-        Session::Diff { session } => {
-            if !changes::print(changes::diff(&desk, session).await?)? {
+        Session::Diff { session, against } => {
+            let original = directory(against.as_deref(), context);
+            let diff = changes::diff(&desk, session, &original).await?;
+            if !changes::print(diff)? {
                 changes::say_nothing_changed(context)?;
             }
         }
         Session::Apply { session, into, yes } => {
-            let target = into.as_deref().unwrap_or(&context.directory);
-            let target = context.directory.join(target);
+            let target = directory(into.as_deref(), context);
             let question = format!("Bring the changes of {session} into {}?", target.display());
             if !*yes && !context.confirm(&question)? {
                 return Err(Stop::new("nothing was brought back")
@@ -140,6 +144,13 @@ pub(crate) async fn run(command: &Session, context: &Context) -> Outcome<u8> {
         Session::Token { session } => token(&desk, session, context).await?,
     }
     Ok(0)
+}
+
+fn directory(named: Option<&Path>, context: &Context) -> PathBuf {
+    named.map_or_else(
+        || context.directory.clone(),
+        |named| context.directory.join(named),
+    )
 }
 
 async fn list(desk: &Desk, context: &Context) -> Outcome {
@@ -170,10 +181,12 @@ async fn one(desk: &Desk, session: &SessionId) -> Outcome<SessionRow> {
 
 async fn show(desk: &Desk, session: &SessionId, context: &Context) -> Outcome {
     let row = one(desk, session).await?;
+    let cause = row.cause.as_deref().map(printable::line);
     let mut human = format!(
-        "session  {}\nstate    {}\nlevel    {}\nbegan    {}\nrefused  {}\n",
+        "session  {}\nstate    {}{}\nlevel    {}\nbegan    {}\nrefused  {}\n",
         row.session,
         printable::line(&row.state),
+        cause.map(|cause| format!(" ({cause})")).unwrap_or_default(),
         level_word(row.isolation),
         crate::clock::seconds(row.began_at),
         row.refused

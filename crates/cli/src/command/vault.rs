@@ -52,14 +52,14 @@ pub(crate) async fn run(command: &Vault, context: &Context) -> Outcome<u8> {
             let (secret, unseal) = new_secret(with)?;
             context.progress("making the vault");
             let request = OperatorRequest::Init { unseal };
-            expect_done(notary.ask_with(&request, secret.into_transit()).await?)?;
+            expect_done(&notary.ask_with(&request, secret.into_transit()).await?)?;
             "the vault is made and unsealed; what unseals it can't be recovered when it is lost"
         }
         Vault::Unseal(with) => {
             let secret = known_secret(with, &status(&notary).await?, context)?;
             context.progress("unsealing");
             let reply = notary.ask_with(&OperatorRequest::Unseal, secret.into_transit());
-            expect_done(reply.await?)?;
+            expect_done(&reply.await?)?;
             "the vault is unsealed"
         }
         Vault::Seal => {
@@ -145,7 +145,7 @@ async fn status(notary: &Notary) -> Outcome<VaultStatus> {
     }
 }
 
-fn expect_done(reply: OperatorReply) -> Outcome {
+fn expect_done(reply: &OperatorReply) -> Outcome {
     match reply {
         OperatorReply::Done => Ok(()),
         _ => Err(unexpected()),
