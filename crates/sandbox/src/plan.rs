@@ -46,6 +46,9 @@ pub enum PlanError {
     /// No nft.
     #[error("nft is not installed: run `apt-get install nftables`")]
     NftMissing,
+    /// A user-space kernel makes files as its own root, which a bound directory's owner is not.
+    #[error("workspace `bind` is unavailable at `gvisor`: use a copy of the workspace")]
+    BindUnavailable,
     /// A limit that would mean nothing, or everything.
     #[error("limit `{0}` is out of range")]
     Limit(&'static str),
@@ -150,6 +153,9 @@ impl Plan {
 pub fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanError> {
     let runtime = runtime_for(spec.level, facts)?;
     check(spec)?;
+    if (spec.level, spec.workspace) == (Level::Gvisor, Workspace::Bind) {
+        return Err(PlanError::BindUnavailable);
+    }
     let rules = WorkspaceRules::parse(&spec.files)?;
     Ok(Plan {
         id: spec.id.clone(),

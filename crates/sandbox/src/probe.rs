@@ -133,6 +133,9 @@ fn spec(level: Level, uid_base: u32) -> Result<SandboxSpec, String> {
         ca_pem: String::new(),
         uid_base,
         guest,
-        guest_arguments: vec!["-c".to_owned(), "echo torno >&0".to_owned()],
+        guest_arguments: vec![
+            "-c".to_owned(),
+            "echo torno >&0; read -r end <&0".to_owned(),
+        ],
     })
 }

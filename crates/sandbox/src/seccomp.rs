@@ -63,14 +63,18 @@ fn masked(index: u32, mask: u64, value: u64) -> Value {
     json!({ "index": index, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ" })
 }
 
-/// Every 32-bit request but the two of [`TERMINAL_INJECTION`], as masked equalities: the kernel
+/// Bits of a request that are compared. The upper ones hold direction and size, which these two old
+/// requests don't have; the kernel ignores all above 32.
+const REQUEST_BITS: u32 = 16;
+
+/// Every request whose low bits are neither of [`TERMINAL_INJECTION`], as masked equalities: the kernel
 /// truncates the request to 32 bits, so "not equal" on 64 bits would let high bits through. The two
 /// differ in some bits (the mixed ones) and agree in the others: a request is neither if it differs
 /// in one agreeing bit, or has another combination of the mixed ones.
 fn ioctl_complement() -> impl Iterator<Item = (u64, u64)> {
     let [sti, linux] = TERMINAL_INJECTION;
     let mixed = sti ^ linux;
-    let by_bit = (0..32)
+    let by_bit = (0..REQUEST_BITS)
         .map(|bit| 1_u32 << bit)
         .filter(move |bit| mixed & bit == 0)
         .map(move |bit| (u64::from(bit), u64::from(!sti & bit)));

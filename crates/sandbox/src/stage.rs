@@ -3,14 +3,16 @@
 //! it /run is a tmpfs that holds the root directory, the bundle and the runtime's state, so a
 //! sandbox leaves no mount and no file on the host.
 
+mod bind;
 mod workspace;
 
+pub(crate) use bind::Findings;
 pub(crate) use workspace::give_to;
 
 use crate::cgroup::CgroupHost;
 use crate::plan::{Plan, TreeStep};
 use crate::runtime::{BUNDLE, ROOT, RuntimeKind, STATE};
-use crate::spec::INSIDE_UID;
+use crate::spec::{INSIDE_UID, Workspace};
 use crate::sys::{self, MountAttributes};
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::mount::{
@@ -33,6 +35,7 @@ const RUN: &str = "/run";
 pub(crate) struct Sources {
     binds: Vec<OwnedFd>,
     workspace: Option<OwnedFd>,
+    git: bind::Findings,
 }
 
 impl Sources {
@@ -49,8 +52,19 @@ impl Sources {
                 binds.push(tree);
             }
         }
+        let mut git = bind::Findings::default();
+        if let (Workspace::Bind, Some(directory)) = (plan.workspace, workspace) {
+            git = bind::inspect(directory)?;
+        }
         let workspace = workspace.map(|fd| detach(fd, false)).transpose()?;
-        Ok(Self { binds, workspace })
+        if let (Workspace::Bind, Some(tree)) = (plan.workspace, &workspace) {
+            bind::shift(tree.as_fd(), plan.uid_base + INSIDE_UID)?;
+        }
+        Ok(Self {
+            binds,
+            workspace,
+            git,
+        })
     }
 }
 
@@ -119,7 +133,7 @@ const EMPTY_DIRECTORY: &str = "/run/empty";
 const EMPTY_FILE: &str = "/run/empty-file";
 
 /// Builds the root directory.
-pub(crate) fn build(plan: &Plan, sources: Sources) -> io::Result<()> {
+pub(crate) fn build(plan: &Plan, sources: Sources) -> io::Result<bind::Findings> {
     let root = Path::new(ROOT);
     let owner = plan.uid_base + INSIDE_UID;
     let mut binds = sources.binds.into_iter();
@@ -153,12 +167,12 @@ pub(crate) fn build(plan: &Plan, sources: Sources) -> io::Result<()> {
             }
         }
     }
-    Ok(())
+    Ok(sources.git)
 }
 
 /// Applies the file rules to the attached workspace.
-pub(crate) fn apply_rules(plan: &Plan) -> io::Result<()> {
-    workspace::apply_rules(&Path::new(ROOT).join("workspace"), plan)
+pub(crate) fn apply_rules(plan: &Plan, git: &Findings) -> io::Result<()> {
+    workspace::apply_rules(&Path::new(ROOT).join("workspace"), plan, git)
 }
 
 /// Writes the bundle's configuration.

@@ -13,7 +13,7 @@ use crate::network::SealedNetwork;
 use crate::plan::Plan;
 use crate::runtime::{LOG, PID_FILE, RuntimeKind};
 use crate::spec::{INSIDE_UID, Workspace};
-use crate::stage::{self, Sources};
+use crate::stage::{self, Findings, Sources};
 use crate::sys;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -125,12 +125,13 @@ pub fn start_watched(
         link: inputs.link,
     };
     let number = in_own_thread(|| staged.run(watch))?;
-    cgroup.reap();
     see(watch, StartStep::Process)?;
     let process = first_process(number, &cgroup).map_err(|source| StartError::Step {
         step: StartStep::Process,
         source,
     })?;
+    // A runtime's own helpers are dead by now.
+    cgroup.reap();
     Ok(Started {
         tcp_v4: network.tcp_v4,
         tcp_v6: network.tcp_v6,
@@ -215,12 +216,14 @@ impl Staged<'_> {
             stage::enter(plan.runtime.kind, &plan.cgroups)
         })?;
         let mut sources = Some(sources);
+        let mut git = Findings::default();
         take(StartStep::Tree, &mut || {
-            stage::build(plan, sources.take().ok_or(io::ErrorKind::InvalidInput)?)
+            git = stage::build(plan, sources.take().ok_or(io::ErrorKind::InvalidInput)?)?;
+            Ok(())
         })?;
         take(StartStep::Rules, &mut || match plan.workspace {
             Workspace::None => Ok(()),
-            Workspace::Copy | Workspace::Bind => stage::apply_rules(plan),
+            Workspace::Copy | Workspace::Bind => stage::apply_rules(plan, &git),
         })?;
         take(StartStep::Configuration, &mut || {
             stage::close()?;

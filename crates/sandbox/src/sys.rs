@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The only `unsafe` of this crate: leaving namespaces, joining cgroups between fork and exec, and
-//! `mount_setattr`, none of which has a safe binding.
+//! The only `unsafe` of this crate: leaving namespaces, joining cgroups between fork and exec,
+//! `mount_setattr` and a user namespace to hold, none of which has a safe binding.
 
+use rustix::process::{Pid, Signal, WaitOptions};
 use std::fs::File;
-use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -65,6 +66,26 @@ pub(crate) fn set_mount_attributes(
         propagation: 0,
         userns_fd: 0,
     };
+    set_attributes(tree, attributes)
+}
+
+/// Shifts the ids of a detached mount by a user namespace's maps.
+pub(crate) fn shift_ids(tree: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> io::Result<()> {
+    let userns_fd =
+        u64::try_from(namespace.as_raw_fd()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let attr_set = libc::MOUNT_ATTR_IDMAP;
+    set_attributes(
+        tree,
+        libc::mount_attr {
+            attr_set,
+            attr_clr: 0,
+            propagation: 0,
+            userns_fd,
+        },
+    )
+}
+
+fn set_attributes(tree: BorrowedFd<'_>, attributes: libc::mount_attr) -> io::Result<()> {
     // SAFETY: mount_setattr reads `size` bytes at the attribute pointer and a NUL-terminated path;
     // both live across the call, and the size is that of the structure passed.
     let status = unsafe {
@@ -82,4 +103,45 @@ pub(crate) fn set_mount_attributes(
     } else {
         Err(io::Error::last_os_error())
     }
+}
+
+/// A user namespace with these maps, held by its descriptor alone.
+pub(crate) fn user_namespace(uid_map: &str, gid_map: &str) -> io::Result<OwnedFd> {
+    let (ready, tell) = io::pipe()?;
+    let tell_fd = tell.as_raw_fd();
+    // SAFETY: fork in a threaded process leaves a child that may only make async-signal-safe calls:
+    // it makes unshare, write, pause and _exit, with values copied before, and never returns.
+    let child = unsafe {
+        match libc::fork() {
+            0 => {
+                if libc::unshare(libc::CLONE_NEWUSER) == 0
+                    && libc::write(tell_fd, c"r".as_ptr().cast(), 1) == 1
+                {
+                    libc::pause();
+                }
+                libc::_exit(1)
+            }
+            child => child,
+        }
+    };
+    let pid = Pid::from_raw(child)
+        .filter(|_| child > 0)
+        .ok_or_else(io::Error::last_os_error)?;
+    drop(tell);
+    let made = hold_namespace(ready, child, uid_map, gid_map);
+    let _ = rustix::process::kill_process(pid, Signal::KILL);
+    let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
+    made
+}
+
+fn hold_namespace(
+    mut ready: io::PipeReader,
+    child: i32,
+    uid_map: &str,
+    gid_map: &str,
+) -> io::Result<OwnedFd> {
+    ready.read_exact(&mut [0])?;
+    std::fs::write(format!("/proc/{child}/uid_map"), uid_map)?;
+    std::fs::write(format!("/proc/{child}/gid_map"), gid_map)?;
+    Ok(File::open(format!("/proc/{child}/ns/user"))?.into())
 }

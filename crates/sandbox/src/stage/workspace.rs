@@ -2,6 +2,7 @@
 //! The workspace inside: given to the sandbox's own ids, and cut by mounts to what the file rules
 //! leave. Every step is by descriptor and beneath the workspace; no link is followed.
 
+use super::bind::Findings;
 use super::{EMPTY_DIRECTORY, EMPTY_FILE, attach_at, detach, named, open_path};
 use crate::plan::Plan;
 use crate::plan::rules::Place;
@@ -14,9 +15,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 /// LIMIT: deeper trees than this are an attack on whoever walks them.
-const DEPTH_MAX: usize = 200;
+pub(super) const DEPTH_MAX: usize = 200;
 /// LIMIT: entries of one workspace; the walk has to end.
-const ENTRIES_MAX: usize = 2_000_000;
+pub(super) const ENTRIES_MAX: usize = 2_000_000;
 
 /// Gives a directory and all below it to one id.
 pub(crate) fn give_to(root: BorrowedFd<'_>, id: u32) -> io::Result<()> {
@@ -66,7 +67,7 @@ fn give_below(
 }
 
 /// Narrows the workspace attached at `root`: written places stay writable, hidden ones are covered.
-pub(super) fn apply_rules(root: &Path, plan: &Plan) -> io::Result<()> {
+pub(super) fn apply_rules(root: &Path, plan: &Plan, git: &Findings) -> io::Result<()> {
     let workspace = open_path(root)?;
     let everything = |place: &Place| place.path.as_os_str().is_empty();
     if let Some(places) = plan
@@ -87,12 +88,29 @@ pub(super) fn apply_rules(root: &Path, plan: &Plan) -> io::Result<()> {
             attach_at(&tree, at.as_fd())?;
         }
     }
+    keep_git(workspace.as_fd(), git)?;
     for place in &plan.rules.hide {
         match beneath(workspace.as_fd(), &place.path) {
             Ok(found) => hide(found.as_fd())?,
             Err(Errno::NOENT | Errno::NOTDIR) => {}
             Err(error) => return Err(named(&place.path, error)),
         }
+    }
+    Ok(())
+}
+
+/// Makes what git runs on the host read-only, and its directory unmovable.
+fn keep_git(workspace: BorrowedFd<'_>, git: &Findings) -> io::Result<()> {
+    for path in &git.repositories {
+        let found = beneath(workspace, path).map_err(|error| named(path, error))?;
+        let is_directory =
+            FileType::from_raw_mode(rustix::fs::fstat(&found)?.st_mode) == FileType::Directory;
+        // A `.git` file points to its repository: it must not point elsewhere.
+        attach_at(&detach(found.as_fd(), !is_directory)?, found.as_fd())?;
+    }
+    for path in &git.executing {
+        let found = beneath(workspace, path).map_err(|error| named(path, error))?;
+        attach_at(&detach(found.as_fd(), true)?, found.as_fd())?;
     }
     Ok(())
 }

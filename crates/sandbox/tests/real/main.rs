@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Real sandboxes on this machine, one module per story. Skipped loudly where a runtime is missing.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
 mod harness;
 mod inside;
+mod latency;
 mod lifetime;
 mod network;
 mod workspace;
