@@ -3,13 +3,12 @@
 //!
 //! A request is judged in this order; the first deny is the answer, else the first ask.
 //!
-//! | layer | says no when |
-//! |---|---|
-//! | standing | the session is unknown, killed, ended, or the asker is of an earlier generation |
-//! | organisation | its policy forbids, or does not permit, what would happen (credential included) |
-//! | session | no `[[allow]]` rule, git grant or binding of a granted secret covers it (`cover.rs`) |
-//! | vault | a placeholder or binding does not fit (`credential.rs` has that table) |
-//! | session | the client brings a credential of its own where it may not (`own.rs`) |
+//! - **standing**: the session is unknown, killed, ended, or the asker of an earlier generation;
+//! - **organisation**: its policy forbids, or does not permit, what would happen (credential
+//!   included);
+//! - **session**: no `[[allow]]` rule, git grant or granted binding covers it (`cover.rs`);
+//! - **vault**: a placeholder or binding does not fit (`credential.rs` has that table);
+//! - **session**: the client brings a credential of its own where it may not (`own.rs`).
 //!
 //! A tool call is judged by standing, organisation and the tool layer. [`explain`] shows each
 //! layer's answer; [`decide`] is the meet of exactly those.

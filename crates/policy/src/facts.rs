@@ -22,7 +22,8 @@ pub enum Entry {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Location {
-    /// A header field, by its lower-case name. For `Authorization: Basic` the decoded pair was searched.
+    /// A header field, by its lower-case name. For `Authorization: Basic` the decoded pair was
+    /// searched.
     Header(String),
     /// The trailer section.
     Trailer,

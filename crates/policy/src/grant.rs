@@ -149,7 +149,8 @@ pub struct SecretGrant {
     pub methods: Option<Vec<Method>>,
     /// Narrower paths than the binding's.
     pub paths: Option<Vec<PathPattern>>,
-    /// The phase in which it may be used; `locked` unless the document binds it to the install phase.
+    /// The phase in which it may be used; `locked` unless the document binds it to the install
+    /// phase.
     pub phase: Phase,
 }
 

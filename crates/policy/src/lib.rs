@@ -4,12 +4,15 @@
 //! **Purpose.** Answer one question, purely: may this act happen, and if so under which binding?
 //!
 //! **Trust.** Fed by the notary (facts from a gate, rows of its own store) and, for display, by the
-//! CLI. It touches no file, socket, clock, random source or async runtime: time arrives as an argument.
+//! CLI. It touches no file, socket, clock, random source or async runtime: time arrives as an
+//! argument.
 //!
 //! **Invariants.** A [`Permit`] is made in [`decide`] and nowhere else. Layers are met on the
-//! lattice `Deny < Ask < Allow`; absent, unknown or failed is deny. Names have one canonical spelling.
+//! lattice `Deny < Ask < Allow`; absent, unknown or failed is deny. Names have one canonical
+//! spelling.
 //!
-//! **Not here.** Bytes of a request (`torno-egress`), secrets (`torno-vault`), stores (`torno-notary`).
+//! **Not here.** Bytes of a request (`torno-egress`), secrets (`torno-vault`), stores
+//! (`torno-notary`).
 //!
 //! **Start reading at** [`decide`], then [`decision`] and [`facts`].
 

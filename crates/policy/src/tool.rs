@@ -56,7 +56,7 @@ fn is_match(rule: &ToolRule, facts: &ToolFacts) -> bool {
         ToolPattern::Exact(tool) => *tool == facts.tool,
         ToolPattern::Server(prefix) => is_of_server(prefix, &facts.tool),
     };
-    // A condition on an argument that is absent does not hold; arguments that are no object have none.
+    // A condition on an absent argument does not hold; arguments that are no object have none.
     named
         && rule
             .when

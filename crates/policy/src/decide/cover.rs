@@ -91,7 +91,7 @@ pub(super) fn cover<'a>(
     if rules.is_empty() && bindings.is_empty() {
         let reason = near_miss::reason(layers, phase, facts);
         let rule = RuleName::new("grant.default");
-        let hint = hint::request(reason, facts);
+        let hint = hint::uncovered(reason, facts);
         return Err(Opinion::deny(Layer::Session, rule, reason, hint));
     }
     Ok(Cover {

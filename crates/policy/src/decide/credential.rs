@@ -4,20 +4,23 @@
 //! First: a placeholder that this session was not given is refused anywhere. Then, by the bindings
 //! that cover the request and have not expired:
 //!
-//! | live bindings | the request presents | answer |
-//! |---|---|---|
-//! | two or more | anything | `binding_ambiguous` |
-//! | one, over http, not `plaintext` | anything | `credential_endpoint_mismatch` |
-//! | one | two placeholders in its slot | `placeholder_repeated` |
-//! | one | a placeholder outside its slot, or another credential's in it | `credential_endpoint_mismatch` |
-//! | one | its placeholder in its slot | put in |
-//! | one, mode `inject` or `placeholder_or_inject` | no placeholder | put in |
-//! | one, mode `placeholder` | no placeholder | goes without, if a rule or git grant covers it; else `placeholder_missing` |
-//! | none, but an expired one | no placeholder | as the mode: goes without, or `binding_expired` |
-//! | none | no placeholder | goes without |
-//! | none | a placeholder whose credential has no binding any more | `credential_revoked` |
-//! | none | one whose binding here has expired / is of the other phase / is for other methods or paths | `binding_expired` / `phase_not_granted` / `binding_not_granted` |
-//! | none | any other | `credential_endpoint_mismatch` |
+//! | live | mode | placeholders outside the body | answer |
+//! |---|---|---|---|
+//! | 2 or more | any | any | `binding_ambiguous` |
+//! | 1, http, not `plaintext` | any | any | `credential_endpoint_mismatch` |
+//! | 1 | any | two in its slot | `placeholder_repeated` |
+//! | 1 | any | one elsewhere, or another credential's | `credential_endpoint_mismatch` |
+//! | 1 | any | its own, in its slot | put in |
+//! | 1 | `inject`, `placeholder_or_inject` | none | put in |
+//! | 1 | `placeholder` | none | goes without if a rule or git grant covers it |
+//! | 1 | `placeholder` | none, only the binding covers it | `placeholder_missing` |
+//! | 0, one expired | not `placeholder` | none | `binding_expired` |
+//! | 0 | `placeholder` or no binding | none | goes without if a rule or git grant covers it |
+//! | 0 | – | its credential has no binding left | `credential_revoked` |
+//! | 0 | – | its binding here has expired | `binding_expired` |
+//! | 0 | – | its binding here is of the other phase | `phase_not_granted` |
+//! | 0 | – | its binding here is for other methods or paths | `binding_not_granted` |
+//! | 0 | – | any other | `credential_endpoint_mismatch` |
 //!
 //! Placeholders in a body are inert: nothing is put there.
 
@@ -199,6 +202,6 @@ fn deny(rule: &str, reason: Reason, facts: &RequestFacts) -> Opinion {
         Layer::Vault,
         RuleName::new(rule),
         reason,
-        hint::request(reason, facts),
+        hint::credential(reason, facts),
     )
 }

@@ -51,7 +51,7 @@ pub(super) fn covering<'a>(
             Layer::Session,
             rule,
             reason,
-            hint::request(reason, facts),
+            hint::uncovered(reason, facts),
         ))
     };
     let Some(git) = &facts.git else {

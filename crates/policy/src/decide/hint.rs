@@ -7,18 +7,17 @@ use crate::facts::RequestFacts;
 use crate::names::{Scheme, ToolName};
 
 pub(super) fn standing(reason: Reason) -> String {
-    match reason {
-        Reason::SessionFenced => {
-            "the session was restarted; this connection belongs to its earlier life"
-        }
+    let hint = match reason {
+        Reason::SessionFenced => "the session was restarted; this belongs to its earlier life",
         Reason::SessionKilled => "the session was killed; a person must start a new one",
         _ => "the session is over; start a new one with `torno run`",
-    }
-    .to_owned()
+    };
+    hint.to_owned()
 }
 
 pub(super) fn organisation() -> String {
-    "the organisation's policy does not permit this and no grant can; `torno policy show` prints the rule"
+    "the organisation's policy does not permit this and no grant can; `torno policy show` prints \
+     the rule"
         .to_owned()
 }
 
@@ -31,54 +30,75 @@ pub(super) fn tool(tool: &ToolName) -> String {
     format!("add `\"{tool}\" = \"ask\"` under [tool] in torno.toml and run `torno trust`")
 }
 
-pub(super) fn request(reason: Reason, facts: &RequestFacts) -> String {
-    let (host, method) = (&facts.endpoint.host, &facts.method);
-    let place = place(facts);
-    match reason {
-        Reason::HostNotGranted | Reason::PortNotGranted => format!(
-            "add [[allow]] {place} methods = [\"{method}\"] to torno.toml and run `torno trust`"
-        ),
-        Reason::MethodNotGranted => format!(
-            "add \"{method}\" to the methods of the [[allow]] rule with {place} in torno.toml and run `torno trust`"
-        ),
-        Reason::PathNotGranted => format!(
-            "add the path to the paths of the [[allow]] rule with {place} in torno.toml and run `torno trust`"
-        ),
-        Reason::GitNotGranted => format!(
-            "add [git.\"https://{host}/…\"] for this repository and operation to torno.toml and run `torno trust`"
-        ),
-        Reason::RefNotGranted => format!(
-            "push to a reference that the push rule of [git.\"https://{host}/…\"] in torno.toml lists"
-        ),
+/// The hint for a request that the grant does not cover.
+pub(super) fn uncovered(reason: Reason, facts: &RequestFacts) -> String {
+    let (host, method, place) = (&facts.endpoint.host, &facts.method, place(facts));
+    let change = match reason {
+        Reason::HostNotGranted | Reason::PortNotGranted => {
+            format!("add [[allow]] {place} methods = [\"{method}\"]")
+        }
+        Reason::MethodNotGranted => {
+            format!("add \"{method}\" to the methods of the [[allow]] rule with {place}")
+        }
+        Reason::PathNotGranted => {
+            format!("add the path to the paths of the [[allow]] rule with {place}")
+        }
+        Reason::GitNotGranted => {
+            format!("add [git.\"https://{host}/…\"] for this repository and operation")
+        }
+        Reason::RefNotGranted => {
+            format!("add the reference to the push refs of [git.\"https://{host}/…\"]")
+        }
         Reason::PhaseNotGranted => {
-            "the grant gives this in the session's other phase only; list it under [install] or [[allow]] as needed".to_owned()
+            format!("list {host} for this phase too: under [install], or as [[allow]]")
         }
-        Reason::PlaceholderMissing => format!(
-            "send the placeholder from the environment in the header that the credential for {host} is bound to"
-        ),
+        Reason::BindingNotGranted => {
+            return format!(
+                "the credential for {host} is not bound for this {method} request; its owner can \
+                 widen it with `torno secret bind`, and `narrow` in torno.toml must list it"
+            );
+        }
+        _ => return undecidable(),
+    };
+    format!("{change} in torno.toml and run `torno trust`")
+}
+
+/// The hint for a request whose placeholder, binding or own credential does not fit.
+pub(super) fn credential(reason: Reason, facts: &RequestFacts) -> String {
+    let host = &facts.endpoint.host;
+    match reason {
+        Reason::PlaceholderMissing => {
+            format!(
+                "send the placeholder of the credential for {host} in the header it is bound to"
+            )
+        }
         Reason::PlaceholderRepeated => "send the placeholder once".to_owned(),
-        Reason::PlaceholderUnknown => {
-            "this placeholder belongs to another session or is dead; use the one from this session's environment".to_owned()
-        }
+        Reason::PlaceholderUnknown => "this placeholder belongs to another session or is dead; \
+                                       use the one from this session's environment"
+            .to_owned(),
         Reason::CredentialEndpointMismatch => format!(
-            "send a placeholder only in the bound header to the bound host; `torno secret bind` (by its owner) can bind it to {host}"
+            "send a placeholder in its bound header to its bound host only; the credential's \
+             owner can bind it to {host} with `torno secret bind`"
         ),
         Reason::OwnCredential => format!(
-            "leave out the credential; for a host without binding, a person can set own_credentials = true in the [[allow]] rule with {place}"
+            "leave the credential out; at a host without binding, own_credentials = true in the \
+             [[allow]] rule with {} would let it through",
+            place(facts)
         ),
         Reason::BindingAmbiguous => format!(
-            "two bindings match this request to {host}; narrow one with [secret.NAME] narrow = {{ … }} or `torno secret bind`"
+            "two bindings match this request to {host}; narrow one with [secret.NAME] narrow or \
+             `torno secret bind`"
         ),
-        Reason::BindingNotGranted => format!(
-            "the credential for {host} is not bound for this {method} request; its owner can widen it with `torno secret bind`, and narrow in torno.toml must list it"
-        ),
-        Reason::BindingExpired => format!(
-            "the binding to {host} is over; its owner can renew it with `torno secret bind`"
-        ),
-        Reason::CredentialRevoked => {
-            "the credential was revoked; its owner can put a new one with `torno secret put`".to_owned()
+        Reason::BindingExpired => {
+            format!(
+                "the binding to {host} is over; its owner can renew it with `torno secret bind`"
+            )
         }
-        _ => undecidable(),
+        Reason::CredentialRevoked => {
+            "the credential was revoked; its owner can put a new one with `torno secret put`"
+                .to_owned()
+        }
+        _ => uncovered(reason, facts),
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) fn check(
         Layer::Session,
         rule,
         reason,
-        hint::request(reason, facts),
+        hint::credential(reason, facts),
     ))
 }
 

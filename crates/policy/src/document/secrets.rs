@@ -178,8 +178,8 @@ fn push(value: &Value<'_>) -> Result<(Vec<String>, bool), DocumentError> {
         .into_iter()
         .find(|entry| entry.key == "force")
     {
-        let rule = "`force` can't be kept: whether an update is a fast-forward is not visible on the \
-                    wire; protect the branch at the server, or list other refs";
+        let rule = "`force` can't be kept: whether an update is a fast-forward is not visible on \
+                    the wire; protect the branch at the server, or list other refs";
         return fail(force.span, rule);
     }
     let fields = Fields::of(value, &["refs", "delete"])?;

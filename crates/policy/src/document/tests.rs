@@ -15,7 +15,7 @@ image = "host"
 also = ["~/.cargo/bin", "/opt/tools"]
 workspace = { path = ".", mode = "copy" }
 files = { write = ["src/**"], hide = ["config/secrets/**"] }
-limits = { wall = "1h", idle = "10m", cpus = 2, memory = "2GiB", pids = 512, disk = "4GiB", egress = "1GiB" }
+limits = { wall = "1h", idle = "10m", cpus = 2, memory = "2GiB", pids = 512, egress = "1GiB" }
 env = { CI = "1" }
 
 [install]
@@ -151,7 +151,8 @@ fn duplicate_keys_are_refused() {
     );
     refuse("[secret.x]\n[secret.x]", "duplicate");
     refuse(
-        "[git.\"https://g.example.org/a/b\"]\nfetch = \"allow\"\n[git.\"https://g.example.org/a/b.git\"]\nfetch = \"allow\"",
+        "[git.\"https://g.example.org/a/b\"]\nfetch = \"allow\"\n\
+         [git.\"https://g.example.org/a/b.git\"]\nfetch = \"allow\"",
         "already",
     );
 }
@@ -322,7 +323,8 @@ fn limits_that_wrap_vanish_or_mean_nothing_are_refused() {
 
 #[test]
 fn limits_are_read_exactly() {
-    let text = "[sandbox.limits]\nwall = \"90s\"\nidle = \"2d\"\ncpus = 0.5\nmemory = \"512MiB\"\npids = 7\nrecords = 10";
+    let text = "[sandbox.limits]\nwall = \"90s\"\nidle = \"2d\"\ncpus = 0.5\n\
+                memory = \"512MiB\"\npids = 7\nrecords = 10";
     let limits = read(text).sandbox.limits;
     assert_eq!(
         (limits.wall_seconds, limits.idle_seconds, limits.cpu_milli),
@@ -591,12 +593,12 @@ fn a_dropped_secret_shows_what_it_kept_away() {
 // ATTACK: 081
 #[test]
 fn covering_is_by_declared_pairs_and_not_by_their_product() {
-    let old = read(
-        "[[allow]]\nhost = \"a.test\"\nmethods = [\"GET\"]\npaths = [\"/x\"]\n[[allow]]\nhost = \"a.test\"\nmethods = [\"POST\"]\npaths = [\"/y\"]",
-    );
-    let new = read(
-        "[[allow]]\nhost = \"a.test\"\nmethods = [\"GET\", \"POST\"]\npaths = [\"/x\", \"/y\"]",
-    );
+    let rule = |methods: &str, paths: &str| {
+        format!("[[allow]]\nhost = \"a.test\"\nmethods = [{methods}]\npaths = [{paths}]\n")
+    };
+    let (get, post) = (rule("\"GET\"", "\"/x\""), rule("\"POST\"", "\"/y\""));
+    let old = read(&format!("{get}{post}"));
+    let new = read(&rule("\"GET\", \"POST\"", "\"/x\", \"/y\""));
     assert_eq!(widens(&old, &new).len(), 1);
     assert_eq!(widens(&new, &old).len(), 0);
 }

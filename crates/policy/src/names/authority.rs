@@ -13,7 +13,8 @@ pub enum AuthorityError {
     /// The part before the port is not a host.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// The port is empty, signed, 0, above 65535, has a leading zero or is missing where it must stand.
+    /// The port is empty, signed, 0, above 65535, has a leading zero, or is missing where it must
+    /// stand.
     #[error("a port is a decimal number from 1 to 65535, without sign or leading zero")]
     Port,
 }

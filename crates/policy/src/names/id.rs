@@ -13,9 +13,7 @@ pub enum IdError {
     #[error("an identifier has 1 to 64 characters")]
     Length,
     /// A character outside the identifier's alphabet.
-    #[error(
-        "an identifier has lower-case letters, digits, `-`, `_` and `.` and starts with a letter or digit"
-    )]
+    #[error("an identifier has `a-z 0-9 - _ .` only, and starts with a letter or digit")]
     Character,
     /// A name that the product itself generates.
     #[error("names that start with `torno` or `system` are reserved")]

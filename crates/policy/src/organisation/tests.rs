@@ -54,7 +54,8 @@ fn a_policy_that_does_not_parse_is_refused_at_its_place() {
 fn a_policy_that_names_what_does_not_exist_is_refused() {
     let request = |when: &str| {
         format!(
-            "@id(\"a\") forbid (principal, action == Action::\"request\", resource) when {{ {when} }};"
+            "@id(\"a\") forbid (principal, action == Action::\"request\", resource)\n\
+             when {{ {when} }};"
         )
     };
     refuse(&request("context.hosst == \"x\""), "hosst");

@@ -64,7 +64,9 @@ fn the_order_of_rules_never_matters() {
 #[test]
 fn a_deny_more_never_widens_and_always_beats_what_allows() {
     let organisation = world::organisation();
-    let more = r#"@id("more") forbid (principal, action in [Action::"request", Action::"tool"], resource) when { context.phase == "locked" };"#;
+    let more = r#"@id("more")
+        forbid (principal, action in [Action::"request", Action::"tool"], resource)
+        when { context.phase == "locked" };"#;
     let stricter = Organisation::parse(&format!("{SHIPPED}{more}")).unwrap();
     let shipped = Organisation::shipped();
     for seed in 0..3000 {
@@ -168,7 +170,9 @@ proptest! {
 
     // ATTACK: 073, 075
     #[test]
-    fn a_canonical_path_is_its_own_canonical_form(target in "(/[a-zA-Z0-9._~%;:@!*2fF5cC\\\\ -]{0,8}){0,6}(\\?[ -~]{0,8})?") {
+    fn a_canonical_path_is_its_own_canonical_form(
+        target in "(/[a-zA-Z0-9._~%;:@!*2fF5cC\\\\ -]{0,8}){0,6}(\\?[ -~]{0,8})?"
+    ) {
         if let Ok(path) = RequestPath::parse(&target) {
             let again = RequestPath::parse(&path.to_string());
             prop_assert_eq!(again.as_ref(), Ok(&path));
@@ -184,7 +188,10 @@ proptest! {
 
     // ATTACK: 075
     #[test]
-    fn equal_escapes_of_a_path_are_equal_paths(name in "[a-zA-Z0-9._~-]{1,12}", mask in any::<u16>()) {
+    fn equal_escapes_of_a_path_are_equal_paths(
+        name in "[a-zA-Z0-9._~-]{1,12}",
+        mask in any::<u16>(),
+    ) {
         let escaped: String = name.char_indices().map(|(at, c)| match mask >> (at % 16) & 1 {
             1 => format!("%{:02x}", u32::from(c)),
             _ => c.to_string(),
