@@ -124,13 +124,29 @@ fn every_proof_of_every_small_tree_checks_and_no_other_place_or_head_does() {
                 assert!(check_inclusion(&leaf, elsewhere, &tree, &proof).is_err());
             }
             assert!(check_inclusion(&leaf_hash(b"x"), index, &tree, &proof).is_err());
+            for other in [shorter(&proof), longer(&proof)].into_iter().flatten() {
+                let checked = check_inclusion(&leaf, index, &tree, &other);
+                assert_eq!(checked, Err(ProofError::Length));
+            }
         }
         for old in 0..=size {
             let before = head(&many[..usize::try_from(old).unwrap()]);
             let proof = leaves.consistency(old, size).unwrap();
             check_consistency(&before, &tree, &proof).unwrap();
+            for other in [shorter(&proof), longer(&proof)].into_iter().flatten() {
+                let checked = check_consistency(&before, &tree, &other);
+                assert_eq!(checked, Err(ProofError::Length), "{old} {size}");
+            }
         }
     }
+}
+
+fn shorter(proof: &[Digest]) -> Option<Vec<Digest>> {
+    proof.split_last().map(|(_, rest)| rest.to_vec())
+}
+
+fn longer(proof: &[Digest]) -> Option<Vec<Digest>> {
+    Some([proof, &[leaf_hash(b"more")]].concat())
 }
 
 // ATTACK: 221

@@ -79,17 +79,12 @@ pub(super) fn begin_segment(
     let header = Header::new(tree.size(), tree.subtrees().to_vec(), key.to_string());
     let mut bytes = header.print().map_err(io::Error::other)?;
     bytes.push(b'\n');
-    let written = directory.create(&segment.file()).and_then(|mut file| {
-        file.write_all(&bytes)?;
-        file.sync_data()?;
-        Ok(file)
-    });
-    match written {
-        Ok(file) => Ok((segment, file, byte_count(&bytes))),
-        Err(error) => {
-            // The segment before it goes on (ends and kills): no empty one may stand behind it.
-            directory.remove(&segment.file())?;
-            Err(error)
-        }
+    let mut file = directory.create(&segment.file())?;
+    let written = file.write_all(&bytes).and_then(|()| file.sync_data());
+    if let Err(error) = written {
+        // The segment before it goes on (ends and kills): no empty one may stand behind it.
+        directory.remove(&segment.file())?;
+        return Err(error);
     }
+    Ok((segment, file, byte_count(&bytes)))
 }

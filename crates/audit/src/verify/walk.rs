@@ -194,14 +194,7 @@ impl<'a> Walk<'a> {
         let before = Frontier::resume(header.first, header.frontier);
         let before = before.map_err(|_| SegmentFault::Chain)?;
         if self.report.segments == 0 {
-            // What was pruned can be told by a signed head at just this size only.
-            let head = before.head();
-            if head.size > 0 && self.heads.next != Some(head) {
-                return Err(SegmentFault::Root {
-                    after: 0,
-                    size: head.size,
-                });
-            }
+            // What was pruned is told by the frontier; the signed heads from here on bind it.
             self.tree = before;
         } else if before != self.tree {
             return Err(SegmentFault::Chain);
