@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A disk that is really full: a tmpfs of a few pages. Skipped, loudly, where nothing can be mounted.
 
+#![expect(clippy::unwrap_used, reason = "tests: helpers of this file")]
+
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
