@@ -16,6 +16,7 @@ use cedar_policy::{
 use std::collections::HashMap;
 use std::fmt;
 
+mod depth;
 mod question;
 mod read;
 

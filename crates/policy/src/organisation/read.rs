@@ -2,7 +2,7 @@
 //! Cedar text → named, validated policies. Stricter than Cedar: each rule has a unique `@id`, no
 //! other annotation than `@ask` counts, and templates have no place.
 
-use super::SCHEMA;
+use super::{SCHEMA, depth};
 use crate::document::DocumentError;
 use cedar_policy::{
     Effect, ParseErrors, Policy, PolicyId, PolicySet, Schema, ValidationMode, Validator,
@@ -20,6 +20,7 @@ pub(super) fn policies(text: &str) -> Result<BTreeMap<String, Policy>, DocumentE
             "the policy has more than {TEXT_BYTES_MAX} bytes; split off"
         )));
     }
+    depth::check(text)?;
     let set: PolicySet = text.parse().map_err(|errors| parse_error(&errors))?;
     if set.templates().next().is_some() {
         return Err(plain(

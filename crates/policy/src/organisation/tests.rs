@@ -178,3 +178,36 @@ fn a_policy_is_shared_between_threads() {
     fn shared<T: Send + Sync>() {}
     shared::<Organisation>();
 }
+
+// ATTACK: 230
+#[test]
+fn hostile_policy_texts_are_refused_in_bounded_time_and_stack() {
+    let when = |body: String| {
+        format!("@id(\"a\") permit (principal, action, resource) when {{ {body} }};")
+    };
+    let n = 40_000;
+    for text in [
+        when(format!("{}true{}", "(".repeat(n), ")".repeat(n))),
+        when(format!("{}true", "!".repeat(n))),
+        when(format!("{}true", "true && ".repeat(n / 2))),
+        when(format!("1{} > 0", " + 1".repeat(n))),
+        when(format!("context{}", ".a".repeat(n))),
+        when(format!("{}1{} == 1", "[".repeat(n), "]".repeat(n))),
+        when(format!(
+            "{}true{}",
+            "if true then ".repeat(n / 4),
+            " else false".repeat(n / 4)
+        )),
+        when(format!("context.x like \"{}\"", "*a".repeat(n))),
+    ] {
+        let start = std::time::Instant::now();
+        let parsed = Organisation::parse(&text);
+        let shown = text.get(..90).unwrap_or_default();
+        assert!(parsed.is_err(), "{shown}");
+        assert!(
+            start.elapsed().as_secs() < 10,
+            "{shown} {:?}",
+            start.elapsed()
+        );
+    }
+}
