@@ -16,7 +16,7 @@ pub enum Decision {
     Deny(Refusal),
 }
 
-/// The evidence of one decision that said yes. Only [`crate::decide`] makes one.
+/// The evidence of one decision that said yes. Only [`crate::decide()`] makes one.
 ///
 /// ```compile_fail,E0451
 /// # use torno_policy::{Layer, Permit};

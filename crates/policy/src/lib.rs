@@ -7,14 +7,14 @@
 //! CLI. It touches no file, socket, clock, random source or async runtime: time arrives as an
 //! argument.
 //!
-//! **Invariants.** A [`Permit`] is made in [`decide`] and nowhere else. Layers are met on the
+//! **Invariants.** A [`Permit`] is made in [`decide()`] and nowhere else. Layers are met on the
 //! lattice `Deny < Ask < Allow`; absent, unknown or failed is deny. Names have one canonical
 //! spelling.
 //!
 //! **Not here.** Bytes of a request (`torno-egress`), secrets (`torno-vault`), stores
 //! (`torno-notary`).
 //!
-//! **Start reading at** [`decide`], then [`decision`] and [`facts`].
+//! **Start reading at** [`mod@decide`], then [`decision`] and [`facts`].
 
 pub mod binding;
 pub mod decide;
