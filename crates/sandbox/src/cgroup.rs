@@ -7,6 +7,8 @@ mod kill;
 
 pub use kill::Census;
 
+use crate::spec::SandboxId;
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -169,6 +171,49 @@ impl CgroupHost {
         group.limit(values)?;
         Ok(group)
     }
+}
+
+/// Ends the sandboxes that an earlier launcher left behind, except those that `keep` names: for the
+/// launcher, when it starts. Answers which.
+///
+/// # Errors
+/// When a group can't be ended or removed.
+pub fn sweep(host: &CgroupHost, keep: impl Fn(&SandboxId) -> bool) -> io::Result<Vec<SandboxId>> {
+    let parents = host
+        .unified
+        .iter()
+        .chain(host.v1.iter().map(|(_, parent)| parent));
+    let names: BTreeSet<SandboxId> = parents
+        .flat_map(|parent| fs::read_dir(parent).into_iter().flatten().flatten())
+        .filter_map(|entry| {
+            SandboxId::parse(entry.file_name().to_str()?.strip_prefix(PREFIX)?).ok()
+        })
+        .filter(|id| !keep(id))
+        .collect();
+    for id in &names {
+        let all = host
+            .unified
+            .iter()
+            .chain(host.v1.iter().map(|(_, parent)| parent));
+        let made = all
+            .map(|parent| parent.join(group_name(id)))
+            .filter(|path| path.exists());
+        let group = Cgroup::of_directories(made.collect());
+        if group.kill().alive_after > 0 {
+            return Err(io::Error::other(
+                "a process of a left-over sandbox can't be ended",
+            ));
+        }
+        group.remove()?;
+    }
+    Ok(names.into_iter().collect())
+}
+
+const PREFIX: &str = "torno-";
+
+/// The group's name in every hierarchy.
+pub(crate) fn group_name(id: &SandboxId) -> String {
+    format!("{PREFIX}{id}")
 }
 
 /// The caller's directory in one hierarchy: its path in `/proc/self/cgroup` below the mounted root.

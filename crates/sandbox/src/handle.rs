@@ -4,6 +4,7 @@
 use crate::cgroup::{Census, Cgroup};
 use crate::keeper::Keeper;
 use crate::spec::SandboxId;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -44,28 +45,35 @@ impl Handle {
         self.cgroup.directories()
     }
 
-    /// Ends every process and counts.
+    /// Ends every process and counts. The first process is waited for too: while it reaps the others
+    /// in the kernel, its group already counts as empty.
     pub fn kill(&mut self) -> Census {
-        self.cgroup.kill()
+        let mut census = self.cgroup.kill();
+        let mut watched = [PollFd::new(&self.process, PollFlags::IN)];
+        if !matches!(poll(&mut watched, Some(&EXIT_WAIT)), Ok(1..)) {
+            census.alive_after = census.alive_after.max(1);
+        }
+        self.cgroup.reap();
+        census
     }
 
     /// Ends what lives and removes the group; the rest of the sandbox was in its own namespaces.
     ///
     /// # Errors
     /// When the kernel still holds the group.
-    pub fn remove(self) -> io::Result<()> {
-        let Self {
-            cgroup,
-            keeper,
-            process,
-            ..
-        } = self;
-        drop(process);
-        if !cgroup.is_empty() {
-            cgroup.kill();
+    pub fn remove(mut self) -> io::Result<()> {
+        if self.kill().alive_after > 0 {
+            return Err(io::Error::other("a process of the sandbox can't be ended"));
         }
+        let Self { cgroup, keeper, .. } = self;
         cgroup.remove()?;
         drop(keeper);
         Ok(())
     }
 }
+
+/// LIMIT: a killed process that is still there after this is stuck in the kernel.
+const EXIT_WAIT: Timespec = Timespec {
+    tv_sec: 10,
+    tv_nsec: 0,
+};

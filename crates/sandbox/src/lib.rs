@@ -36,7 +36,7 @@ mod start;
 )]
 mod sys;
 
-pub use cgroup::{Census, Cgroup, CgroupError, CgroupHost, CgroupValues, Reach};
+pub use cgroup::{Census, Cgroup, CgroupError, CgroupHost, CgroupValues, Reach, sweep};
 pub use facts::{HostFacts, Paths, RootEntry};
 pub use faults::{FAULTS, Fault, Version, faults_of, version_of};
 pub use guarantees::{Guarantees, Wall, guarantees};

@@ -6,7 +6,7 @@ mod step;
 
 pub use step::{StartError, StartStep, Unwatched, Watch};
 
-use crate::cgroup::{Cgroup, Reach};
+use crate::cgroup::{Cgroup, Reach, group_name};
 use crate::handle::Handle;
 use crate::keeper::Keeper;
 use crate::network::SealedNetwork;
@@ -78,21 +78,12 @@ pub fn start_watched(
     };
     see(watch, StartStep::Ownership)?;
     if let (Workspace::Copy, Some(workspace)) = (plan.workspace, &inputs.workspace) {
-        stage::give_to(workspace.as_fd(), plan.uid_base + INSIDE_UID).map_err(|source| {
-            StartError::Step {
-                step: StartStep::Ownership,
-                source,
-            }
-        })?;
+        stage::give_to(workspace.as_fd(), plan.uid_base + INSIDE_UID)
+            .map_err(at(StartStep::Ownership))?;
     }
     see(watch, StartStep::Sources)?;
-    let sources =
-        Sources::take(plan, inputs.workspace.as_ref().map(AsFd::as_fd)).map_err(|source| {
-            StartError::Step {
-                step: StartStep::Sources,
-                source,
-            }
-        })?;
+    let sources = Sources::take(plan, inputs.workspace.as_ref().map(AsFd::as_fd))
+        .map_err(at(StartStep::Sources))?;
     see(watch, StartStep::Cgroup)?;
     let reach = if plan.runtime.kind == RuntimeKind::Runc {
         Reach::Every
@@ -101,21 +92,15 @@ pub fn start_watched(
     };
     let cgroup = plan
         .cgroups
-        .make(&format!("torno-{}", plan.id), plan.cgroup, reach)?;
+        .make(&group_name(&plan.id), plan.cgroup, reach)?;
     see(watch, StartStep::Keeper)?;
     let keeper = plan
         .keeper
         .as_ref()
         .map(|program| Keeper::start(program, &cgroup))
         .transpose()
-        .map_err(|source| StartError::Step {
-            step: StartStep::Keeper,
-            source,
-        })?;
-    let procs = cgroup.open_procs().map_err(|source| StartError::Step {
-        step: StartStep::Cgroup,
-        source,
-    })?;
+        .map_err(at(StartStep::Keeper))?;
+    let procs = cgroup.open_procs().map_err(at(StartStep::Cgroup))?;
     let staged = Staged {
         plan,
         sources,
@@ -126,10 +111,7 @@ pub fn start_watched(
     };
     let number = in_own_thread(|| staged.run(watch))?;
     see(watch, StartStep::Process)?;
-    let process = first_process(number, &cgroup).map_err(|source| StartError::Step {
-        step: StartStep::Process,
-        source,
-    })?;
+    let process = first_process(number, &cgroup).map_err(at(StartStep::Process))?;
     // A runtime's own helpers are dead by now.
     cgroup.reap();
     Ok(Started {
@@ -154,6 +136,11 @@ pub fn start_watched(
 /// When the kernel refuses.
 pub fn adopt_orphans() -> io::Result<()> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(io::Error::from)
+}
+
+/// The error of a step.
+fn at(step: StartStep) -> impl Fn(io::Error) -> StartError {
+    move |source| StartError::Step { step, source }
 }
 
 fn see(watch: &mut dyn Watch, step: StartStep) -> Result<(), StartError> {
@@ -239,10 +226,7 @@ impl Staged<'_> {
         if let Some(child) = child {
             wait_for_runtime(plan.runtime.kind, child, cgroup)?;
         }
-        written_pid().map_err(|source| StartError::Step {
-            step: StartStep::Runtime,
-            source,
-        })
+        written_pid().map_err(at(StartStep::Runtime))
     }
 }
 
@@ -272,10 +256,7 @@ fn wait_for_runtime(
     mut child: Child,
     cgroup: &Cgroup,
 ) -> Result<(), StartError> {
-    let failed = |source| StartError::Step {
-        step: StartStep::Runtime,
-        source,
-    };
+    let failed = at(StartStep::Runtime);
     let refused = |message| StartError::Runtime {
         runtime: kind.name(),
         message,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A person's own directory as workspace: what may not be in it, which of its files run on the host
+//! What may not be in a workspace; and of a person's own directory as one: which of its files run on the host
 //! when the person uses git, and the mount that shifts its ids.
 
 use crate::sys;
@@ -25,7 +25,8 @@ pub(crate) struct Findings {
     pub(crate) executing: Vec<PathBuf>,
 }
 
-/// Walks the directory; refuses what would reach out of it.
+/// Walks the directory; refuses what would reach out of it: before a copy is given away too, since
+/// ownership of an outside link's file would go with it.
 pub(crate) fn inspect(root: BorrowedFd<'_>) -> io::Result<Findings> {
     let root = openat(root, ".", DIRECTORY, Mode::empty())?;
     let mut walk = Walk {
@@ -131,7 +132,7 @@ const EXECUTING: [&str; 3] = ["config", "config.worktree", "hooks"];
 
 fn refused(path: &Path, why: &str) -> io::Error {
     io::Error::other(format!(
-        "`{}` {why}: use a copy of the workspace",
+        "`{}` {why}, which a workspace may not have: remove it",
         path.display()
     ))
 }

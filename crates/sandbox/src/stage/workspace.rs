@@ -2,7 +2,7 @@
 //! The workspace inside: given to the sandbox's own ids, and cut by mounts to what the file rules
 //! leave. Every step is by descriptor and beneath the workspace; no link is followed.
 
-use super::bind::Findings;
+use super::bind::{self, Findings};
 use super::{EMPTY_DIRECTORY, EMPTY_FILE, attach_at, detach, named, open_path};
 use crate::plan::Plan;
 use crate::plan::rules::Place;
@@ -22,6 +22,7 @@ pub(super) const ENTRIES_MAX: usize = 2_000_000;
 /// Gives a directory and all below it to one id.
 pub(crate) fn give_to(root: BorrowedFd<'_>, id: u32) -> io::Result<()> {
     let owner = (Uid::from_raw(id), Gid::from_raw(id));
+    bind::inspect(root)?;
     let mut budget = ENTRIES_MAX;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let root = rustix::fs::openat(root, ".", flags, Mode::empty())?;
