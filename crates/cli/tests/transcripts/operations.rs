@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Sessions, kill, doctor, the record.
+
+use crate::fake::SESSION;
+use crate::home::Home;
+use std::os::unix::fs::PermissionsExt;
+use torno_audit::{Digest, Durability, Entry, Event, Opening, Recorder, Settings, SigningKey};
+
+#[test]
+fn sessions_are_listed_and_shown_inert() {
+    let home = Home::served();
+    let ran = home.torno(&["session", "list"]).expect(0);
+    assert_eq!(
+        ran.out,
+        format!("{SESSION}  running     gvisor     1970-01-01T00:00:00Z  2 refused\n")
+    );
+    let ran = home.torno(&["session", "show", SESSION]).expect(0);
+    assert!(ran.out.contains("runs     1: sh 'a\\u{d}b'"), "{}", ran.out);
+    let ran = home.torno(&["session", "token", SESSION]).expect(0);
+    assert_eq!(ran.out, "brain\n");
+    home.torno(&["session", "show", "Not A Session"])
+        .expect(125);
+}
+
+#[test]
+fn a_diff_is_byte_exact_for_a_file_and_apply_needs_a_yes() {
+    let home = Home::served();
+    let ran = home.torno(&["session", "diff", SESSION]).expect(0);
+    assert_eq!(ran.raw_out, b"modified: a\n+\x1b[2Kx\xff\n");
+    let ran = home.torno(&["session", "apply", SESSION]).expect(125);
+    assert!(ran.err.contains("nothing was brought back"), "{}", ran.err);
+    let ran = home
+        .torno(&["session", "apply", SESSION, "--yes"])
+        .expect(0);
+    assert_eq!(
+        ran.out,
+        "wrote     src/a\nleft      .envrc: executes on a host; confirm it at a terminal\n\
+         left      b: it changed here too; merge it by hand\n"
+    );
+}
+
+#[test]
+fn kill_goes_through_desk_and_supervisor_at_once() {
+    let home = Home::served();
+    let ran = home.torno(&["kill", SESSION]).expect(0);
+    assert!(
+        ran.out
+            .starts_with(&format!("killed {SESSION} in 9 ms: 3 processes, 0 left")),
+        "{}",
+        ran.out
+    );
+    let packet = home.seen().kill_packets[0].clone();
+    assert_eq!(
+        (packet[0], &packet[1..27], packet.len()),
+        (4, SESSION.as_bytes(), 39)
+    );
+    home.torno(&["kill", "--all"]).expect(0);
+    home.torno(&["kill"]).expect(125);
+    home.torno(&["kill", "--all", SESSION]).expect(125);
+}
+
+#[test]
+fn kill_does_its_work_when_the_desk_refuses_and_starts_no_daemon() {
+    let home = Home::served();
+    home.seen().desk_refuses = true;
+    let ran = home.torno(&["kill", "--all"]).expect(1);
+    assert!(
+        ran.err.contains("the supervisor has cut every gate"),
+        "{}",
+        ran.err
+    );
+    let ran = Home::alone().torno(&["kill", "--all"]).expect(125);
+    assert!(
+        ran.err.contains("not running, so no session is"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn doctor_names_the_one_fix_and_fails_when_only_container_works() {
+    let ran = Home::served().torno(&["doctor"]).expect(1);
+    assert!(ran.out.contains("gvisor     does not work"), "{}", ran.out);
+    assert!(
+        ran.out.contains("fix: apt-get install runsc"),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
+fn demo_says_where_it_would_be() {
+    let home = Home::alone();
+    let ran = home.torno(&["demo"]);
+    // Beside the test's binary a build of the demo may lie.
+    if ran.exit == 125 {
+        assert!(ran.err.contains("torno-demo"), "{}", ran.err);
+    }
+}
+
+#[test]
+fn the_record_is_verified_from_files_and_key_alone_and_a_changed_byte_is_found() {
+    let home = Home::alone();
+    let dir = home.work("record");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let key = record(&dir);
+    let key = home.write("record.pub", &format!("{key}\n"));
+    let (dir, key) = (dir.to_str().unwrap(), key.to_str().unwrap());
+    let verify = ["audit", "verify", "--dir", dir, "--key", key];
+    let ran = home.torno(&verify).expect(0);
+    assert!(ran.out.starts_with("verified: "), "{}", ran.out);
+    let ran = home.torno(&["audit", "tail", "--dir", dir]).expect(0);
+    assert!(ran.out.contains("document_accepted digest="), "{}", ran.out);
+    let ran = home
+        .torno(&["audit", "export", "--format", "jsonl", "--dir", dir])
+        .expect(0);
+    assert!(
+        ran.out
+            .lines()
+            .all(|l| serde_json::from_str::<serde_json::Value>(l).is_ok())
+    );
+    let segment = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path());
+    let segment = segment
+        .into_iter()
+        .find(|p| p.extension().is_some_and(|e| e == "jsonl"))
+        .unwrap();
+    let text = std::fs::read_to_string(&segment).unwrap();
+    let digest = |of: &[u8]| Digest::of(of).to_string();
+    let changed = text.replacen(&digest(b"document"), &digest(b"another"), 1);
+    assert_ne!(text, changed);
+    std::fs::write(&segment, changed).unwrap();
+    let ran = home.torno(&verify).expect(1);
+    assert!(
+        ran.err.contains("the record does not verify"),
+        "{}",
+        ran.err
+    );
+}
+
+/// A record with one event; its public key.
+fn record(dir: &std::path::Path) -> String {
+    let opening = Opening {
+        at_ms: 4,
+        software: "test".into(),
+    };
+    let settings = Settings {
+        segment_bytes: 1 << 20,
+        reserve_bytes: 4096,
+    };
+    let key = SigningKey::from_seed(&[7; 32]);
+    let mut recorder = Recorder::open_with(dir, key, opening, settings).unwrap();
+    let entry = Entry {
+        at_ms: 5,
+        session: None,
+        event: Event::DocumentAccepted {
+            digest: Digest::of(b"document"),
+        },
+    };
+    recorder
+        .append(vec![(entry, ())], Durability::Synced)
+        .unwrap();
+    recorder.checkpoint().unwrap();
+    recorder.public_key().to_string()
+}
