@@ -363,7 +363,7 @@ impl Recorder {
     }
 }
 
-/// LIMIT: 64 MiB, about 150,000 records: read back in under a second when the record is opened.
+/// LIMIT: 64 MiB, about 170,000 records: what is read back whole, in seconds, at every start.
 const SEGMENT_BYTES: u64 = 64 << 20;
 /// LIMIT: 1 MiB holds the end and kill records of more than 1,000 sessions.
 const RESERVE_BYTES: u64 = 1 << 20;

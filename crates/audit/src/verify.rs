@@ -153,6 +153,9 @@ pub struct Report {
 /// The first fault, with its place.
 pub fn verify(path: &Path, key: &PublicKey, kept: &[TreeHead]) -> Result<Report, VerifyError> {
     let (directory, _) = Directory::open(path)?;
+    // In the order in which a writer beside us makes them newer: what was signed is there to read.
+    let newest = newest_checkpoint(&directory, key)?;
+    let heads = Heads::open(&directory, key)?;
     let (segments, odd) = directory.segments()?;
     if odd {
         return Err(VerifyError::OddFile);
@@ -160,11 +163,10 @@ pub fn verify(path: &Path, key: &PublicKey, kept: &[TreeHead]) -> Result<Report,
     let Some((&first, &last)) = segments.first().zip(segments.last()) else {
         return Err(VerifyError::Empty);
     };
-    let newest = newest_checkpoint(&directory, key)?;
     // The newest checkpoint's own file is one more kept head.
     let own = newest.as_ref().map(Checkpoint::head);
     let kept = kept.iter().copied().chain(own).collect();
-    let mut walk = Walk::new(Heads::open(&directory, key)?, kept, first.0);
+    let mut walk = Walk::new(heads, kept, first.0);
     walk.heads_before(first.0)?;
     for &segment in &segments {
         walk.segment(&directory, segment, segment == last, key)?;

@@ -189,3 +189,25 @@ fn records_whose_every_checkpoint_was_removed_do_not_pass() {
     let error = verify(dir.path(), key().public(), &[]).unwrap_err();
     assert!(matches!(error, VerifyError::Unsigned), "{error}");
 }
+
+#[test]
+fn a_record_that_is_being_written_verifies_at_any_moment() {
+    let dir = directory();
+    let settings = crate::Settings {
+        segment_bytes: 4096,
+        reserve_bytes: 0,
+    };
+    let mut recorder = Recorder::open_with(dir.path(), key(), opening(), settings).unwrap();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for number in 0..400 {
+                append(&mut recorder, number..number + 1);
+                recorder.checkpoint().unwrap();
+            }
+        });
+        while !writer.is_finished() {
+            verify(dir.path(), key().public(), &[]).unwrap();
+        }
+    });
+    assert_eq!(recorder.head().size, 401);
+}

@@ -9,11 +9,11 @@ use crate::reader::{Line, Lines};
 use crate::record::Event;
 use crate::tree::{Frontier, TreeHead, leaf_hash};
 use std::fs::File;
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Read as _, Take};
 
 /// Signed heads in order, with one read ahead.
 pub(super) struct Heads<'a> {
-    history: Option<History<'a, BufReader<File>>>,
+    history: Option<History<'a, BufReader<Take<File>>>>,
     next: Option<TreeHead>,
     /// Size of the last one read.
     last: Option<u64>,
@@ -22,7 +22,12 @@ pub(super) struct Heads<'a> {
 impl<'a> Heads<'a> {
     pub(super) fn open(directory: &Directory, key: &'a PublicKey) -> Result<Self, VerifyError> {
         let file = directory.read(CHECKPOINTS)?;
-        let history = file.map(|file| History::new(BufReader::new(file), key, 0));
+        let length = match &file {
+            Some(file) => file.metadata()?.len(),
+            None => 0,
+        };
+        // What a writer appends from here on is over records that this pass may not see.
+        let history = file.map(|file| History::new(BufReader::new(file.take(length)), key, 0));
         let mut heads = Self {
             history,
             next: None,
