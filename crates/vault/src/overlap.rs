@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether one request could match two bindings. Conservative: what can't be told apart overlaps.
+
+use torno_policy::binding::{Binding, PathPattern};
+
+/// Both cover some request.
+pub(crate) fn overlap(a: &Binding, b: &Binding) -> bool {
+    a.endpoint == b.endpoint
+        && a.methods.iter().any(|method| b.methods.contains(method))
+        && a.paths
+            .iter()
+            .any(|path| b.paths.iter().any(|other| paths_overlap(path, other)))
+}
+
+fn paths_overlap(a: &PathPattern, b: &PathPattern) -> bool {
+    let (a, b) = (a.to_string(), b.to_string());
+    let mut left = a.split('/').skip(1);
+    let mut right = b.split('/').skip(1);
+    loop {
+        match (left.next(), right.next()) {
+            (Some("**"), _) | (_, Some("**")) | (None, None) => return true,
+            (Some(x), Some(y)) if x == y => {}
+            (Some("*"), Some(other)) | (Some(other), Some("*")) if !other.is_empty() => {}
+            (Some(_) | None, Some(_)) | (Some(_), None) => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_overlap_when_one_path_fits_both() {
+        let both = |a: &str, b: &str| {
+            let (a, b) = (
+                PathPattern::parse(a).unwrap(),
+                PathPattern::parse(b).unwrap(),
+            );
+            let one_way = paths_overlap(&a, &b);
+            assert_eq!(one_way, paths_overlap(&b, &a), "{a} {b}");
+            one_way
+        };
+        for (a, b) in [
+            ("/**", "/a"),
+            ("/a/**", "/a"),
+            ("/a/*/c", "/*/b/c"),
+            ("/a/**", "/a/b/c"),
+            ("/", "/**"),
+        ] {
+            assert!(both(a, b), "{a} {b}");
+        }
+        for (a, b) in [
+            ("/a/**", "/b/**"),
+            ("/a", "/a/b"),
+            ("/a/*", "/a"),
+            ("/a/*", "/a/"),
+            ("/a/*/c", "/*/b/d"),
+        ] {
+            assert!(!both(a, b), "{a} {b}");
+        }
+    }
+}
