@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The agent: greets the host, takes its frames one by one, and ends everything when the link ends or
+//! the host breaks the protocol.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::OwnedReadHalf;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use torno_guest_protocol::message::{ARGUMENTS_MAX, PATH_BYTES_MAX};
+use torno_guest_protocol::{
+    ChannelId, ExecId, FileFailure, Frame, GuestMessage, HostDecoder, HostMessage,
+    PROTOCOL_VERSION, ProcessFailure, RequestId, Stream, Wall,
+};
+
+use crate::exec::{Closed, Exec, Order, Surroundings};
+use crate::files::{self, Request};
+use crate::link::{self, Sender};
+use crate::nursery::{Keepers, Nursery};
+use crate::settings::Settings;
+use crate::{tree, walls};
+
+/// Serves one link to its end.
+pub(crate) fn run(settings: Settings) -> anyhow::Result<()> {
+    refuse_inherited_descriptors()?;
+    let limits = walls::limit_resources()?;
+    set_child_subreaper(Some(getpid())).context("cannot become the orphans' parent")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let outcome = runtime.block_on(serve(Arc::new(settings), limits));
+    // As init our end is everybody's; elsewhere they are ended one by one.
+    if !tree::kill_descendants(getpid(), &std::collections::HashSet::new())? {
+        eprintln!("torno-guest: processes survive the kill; destroy the sandbox");
+    }
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn serve(settings: Arc<Settings>, limits: Wall) -> anyhow::Result<()> {
+    let (mut link, writer) = link::open()?.into_split();
+    let (host, writing) = link::start_writer(writer);
+    let keepers = Keepers::default();
+    let raised = Nursery::start(Arc::clone(&settings), keepers.clone())?;
+    let mut decoder = HostDecoder::new();
+    tokio::time::timeout(GREETING_WAIT, greeting(&mut link, &mut decoder))
+        .await
+        .context("the host did not greet in time")??;
+    let (nursery, mut found) = raised?;
+    found.push(limits);
+    let hello = GuestMessage::Hello {
+        version: PROTOCOL_VERSION,
+        guest: env!("CARGO_PKG_VERSION").into(),
+        walls: found,
+    };
+    if host.control(&hello).await.is_err() {
+        return Ok(());
+    }
+    let (closed, closings) = mpsc::channel(CLOSINGS_MAX);
+    let (requests_done, done) = mpsc::channel(CLOSINGS_MAX);
+    let agent = Agent {
+        around: Surroundings {
+            settings,
+            nursery,
+            host,
+            closed,
+        },
+        requests_done,
+        keepers,
+        execs: HashMap::new(),
+        requests: HashMap::new(),
+        last_id: None,
+    };
+    let outcome = agent.attend(link, decoder, closings, done).await;
+    writing.abort();
+    outcome
+}
+
+/// The host's first message.
+async fn greeting(link: &mut OwnedReadHalf, decoder: &mut HostDecoder) -> anyhow::Result<()> {
+    let mut buffer = [0; 1_024];
+    loop {
+        match decoder.next_frame()? {
+            Some(Frame::Control(HostMessage::Hello {
+                version: PROTOCOL_VERSION,
+            })) => return Ok(()),
+            Some(Frame::Control(HostMessage::Hello { version })) => {
+                bail!("the host speaks version {version}, we {PROTOCOL_VERSION}; use one release")
+            }
+            Some(_) => bail!("the host did not greet first"),
+            None => {}
+        }
+        let count = link
+            .read(&mut buffer)
+            .await
+            .context("cannot read the link")?;
+        if count == 0 {
+            bail!("the link closed before the greeting");
+        }
+        decoder.push(buffer.get(..count).unwrap_or_default());
+    }
+}
+
+struct Agent {
+    around: Surroundings,
+    requests_done: mpsc::Sender<RequestId>,
+    keepers: Keepers,
+    execs: HashMap<ExecId, Exec>,
+    requests: HashMap<RequestId, Request>,
+    /// The highest number the host has used; it uses none twice.
+    last_id: Option<u32>,
+}
+
+impl Agent {
+    async fn attend(
+        mut self,
+        mut link: OwnedReadHalf,
+        mut decoder: HostDecoder,
+        mut closings: mpsc::Receiver<(ExecId, Closed)>,
+        mut done: mpsc::Receiver<RequestId>,
+    ) -> anyhow::Result<()> {
+        let mut children = signal(SignalKind::child()).context("cannot watch children")?;
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            while let Some(frame) = decoder.next_frame()? {
+                if self.take(frame).await? {
+                    return Ok(());
+                }
+            }
+            tokio::select! {
+                count = link.read(&mut buffer) => match count.context("cannot read the link")? {
+                    0 if decoder.is_mid_frame() => bail!("the link was cut within a frame"),
+                    0 => return Ok(()),
+                    count => decoder.push(buffer.get(..count).unwrap_or_default()),
+                },
+                Some((exec, how)) = closings.recv() => {
+                    self.execs.remove(&exec);
+                    if how == Closed::KeeperLost {
+                        self.kill_strays()?;
+                    }
+                }
+                Some(request) = done.recv() => {
+                    self.requests.remove(&request);
+                }
+                Some(()) = children.recv() => self.reap(),
+            }
+        }
+    }
+
+    /// Reaps everything that ended: keepers, and orphans of lost ones.
+    // ATTACK: 156
+    fn reap(&self) {
+        let mut keepers = self.keepers.lock();
+        while let Ok(Some((pid, _))) = wait(WaitOptions::NOHANG) {
+            keepers.remove(&pid);
+        }
+    }
+
+    /// Kills whatever is our child without being a keeper: the family of a keeper that was killed.
+    fn kill_strays(&self) -> anyhow::Result<()> {
+        self.reap();
+        let keepers = self.keepers.lock();
+        if !tree::kill_descendants(getpid(), &keepers)? {
+            bail!("processes of a lost exec survive the kill");
+        }
+        Ok(())
+    }
+
+    /// Acts on one frame; true when the host wants the end.
+    async fn take(&mut self, frame: Frame<HostMessage>) -> anyhow::Result<bool> {
+        match frame {
+            Frame::Control(message) => return self.obey(message).await,
+            Frame::Data {
+                channel,
+                stream,
+                bytes,
+            } => {
+                if let Some(inlet) = self.inlet(channel, stream)? {
+                    inlet.accept(&bytes)?;
+                }
+            }
+            Frame::EndOfFile { channel, stream } => {
+                if let Some(inlet) = self.inlet(channel, stream)? {
+                    inlet.end()?;
+                }
+            }
+            Frame::Credit {
+                channel,
+                stream,
+                bytes,
+            } => {
+                if let Some(outlet) = self.outlet(channel, stream)? {
+                    outlet.grant(bytes)?;
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    async fn obey(&mut self, message: HostMessage) -> anyhow::Result<bool> {
+        match message {
+            HostMessage::Hello { .. } => bail!("the host greeted twice"),
+            HostMessage::Shutdown {} => return Ok(true),
+            HostMessage::StartProcess { exec, .. } => self.start_process(exec, message).await?,
+            HostMessage::Resize { exec, size } => self.order(exec, Order::Resize(size))?,
+            HostMessage::SendSignal { exec, signal } => self.order(exec, Order::Signal(signal))?,
+            HostMessage::CancelRequest { request } => {
+                self.known(ChannelId::from(request))?;
+                if let Some(request) = self.requests.get(&request) {
+                    request.cancel();
+                }
+            }
+            HostMessage::ReadFile { request, .. }
+            | HostMessage::WriteFile { request, .. }
+            | HostMessage::ListDirectory { request, .. }
+            | HostMessage::StatPath { request, .. }
+            | HostMessage::MakeDirectory { request, .. }
+            | HostMessage::MovePath { request, .. }
+            | HostMessage::RemovePath { request, .. } => {
+                self.start_request(request, message).await?
+            }
+        }
+        Ok(false)
+    }
+
+    async fn start_process(&mut self, exec: ExecId, plan: HostMessage) -> anyhow::Result<()> {
+        self.new_id(exec.0)?;
+        let refusal = if self.execs.len() >= EXECS_MAX {
+            Some((
+                ProcessFailure::Busy,
+                "too many execs at once; end one first".to_owned(),
+            ))
+        } else {
+            check_plan(&plan).map(|message| (ProcessFailure::BadArguments, message))
+        };
+        if let Some((code, message)) = refusal {
+            // A closed link is noticed by the next read.
+            let failed = GuestMessage::ProcessFailed {
+                exec,
+                code,
+                message,
+            };
+            let _closed = self.host().control(&failed).await;
+            return Ok(());
+        }
+        self.execs
+            .insert(exec, Exec::start(exec, plan, self.around.clone()));
+        Ok(())
+    }
+
+    async fn start_request(&mut self, id: RequestId, verb: HostMessage) -> anyhow::Result<()> {
+        self.new_id(id.0)?;
+        let started = if self.requests.len() < REQUESTS_MAX {
+            files::start(id, verb, &self.around, self.requests_done.clone()).ok()
+        } else {
+            None
+        };
+        match started {
+            Some(request) => {
+                self.requests.insert(id, request);
+            }
+            None => {
+                let failed = GuestMessage::RequestFailed {
+                    request: id,
+                    code: FileFailure::Busy,
+                    message: "too many file requests at once; wait for one to end".into(),
+                };
+                // A closed link is noticed by the next read.
+                let _closed = self.host().control(&failed).await;
+            }
+        }
+        Ok(())
+    }
+
+    fn order(&self, exec: ExecId, order: Order) -> anyhow::Result<()> {
+        self.known(ChannelId::from(exec))?;
+        match self.execs.get(&exec) {
+            Some(running) if !running.order(order) => bail!("the host floods exec {}", exec.0),
+            _ => Ok(()),
+        }
+    }
+
+    fn inlet(
+        &self,
+        channel: ChannelId,
+        stream: Stream,
+    ) -> anyhow::Result<Option<&crate::stream::Inlet>> {
+        self.known(channel)?;
+        Ok(match stream {
+            Stream::Stdin => self.execs.get(&ExecId(channel.0)).map(|exec| &*exec.stdin),
+            Stream::File => self
+                .requests
+                .get(&RequestId(channel.0))
+                .map(|request| &*request.inlet),
+            Stream::Stdout | Stream::Stderr => bail!("the host sent on a stream of ours"),
+        })
+    }
+
+    fn outlet(
+        &self,
+        channel: ChannelId,
+        stream: Stream,
+    ) -> anyhow::Result<Option<&crate::stream::Outlet>> {
+        self.known(channel)?;
+        let exec = self.execs.get(&ExecId(channel.0));
+        Ok(match stream {
+            Stream::Stdout => exec.map(|exec| &*exec.stdout),
+            Stream::Stderr => exec.map(|exec| &*exec.stderr),
+            Stream::File => self
+                .requests
+                .get(&RequestId(channel.0))
+                .map(|request| &*request.outlet),
+            Stream::Stdin => bail!("the host gave credit for its own stream"),
+        })
+    }
+
+    /// A number that was used: what comes late for an ended exec or request is dropped.
+    fn known(&self, channel: ChannelId) -> anyhow::Result<()> {
+        if self.last_id.is_none_or(|last| channel.0 > last) {
+            bail!("the host used channel {} before it began", channel.0);
+        }
+        Ok(())
+    }
+
+    fn new_id(&mut self, id: u32) -> anyhow::Result<()> {
+        if self.last_id.is_some_and(|last| id <= last) {
+            bail!("the host used number {id} again or out of order");
+        }
+        self.last_id = Some(id);
+        Ok(())
+    }
+
+    const fn host(&self) -> &Sender {
+        &self.around.host
+    }
+}
+
+/// What is wrong with a `StartProcess`.
+fn check_plan(plan: &HostMessage) -> Option<String> {
+    let HostMessage::StartProcess { argv, env, cwd, .. } = plan else {
+        return Some("not a plan; report this".into());
+    };
+    let has_nul = |text: &String| text.contains('\0');
+    if argv.first().is_none_or(String::is_empty) {
+        return Some("the command is empty; name a program".into());
+    }
+    if argv.len() > ARGUMENTS_MAX || env.len() > ARGUMENTS_MAX {
+        return Some(format!(
+            "more than {ARGUMENTS_MAX} arguments or variables; pass a file"
+        ));
+    }
+    if argv.iter().any(has_nul)
+        || env
+            .iter()
+            .any(|(name, value)| has_nul(name) || has_nul(value))
+    {
+        return Some("an argument or variable holds a NUL byte; leave it out".into());
+    }
+    if env
+        .iter()
+        .any(|(name, _)| name.is_empty() || name.contains('='))
+    {
+        return Some("a variable's name is empty or holds `=`; correct it".into());
+    }
+    if !cwd.starts_with('/') || has_nul(cwd) || cwd.len() > PATH_BYTES_MAX {
+        return Some("the working directory is not an absolute path; give one".into());
+    }
+    None
+}
+
+/// Only the three standard descriptors may come in: a forgotten one would be a way out.
+fn refuse_inherited_descriptors() -> anyhow::Result<()> {
+    let mut open = Vec::new();
+    for entry in std::fs::read_dir("/proc/self/fd").context("cannot list own descriptors")? {
+        open.extend(
+            entry?
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse::<u32>().ok()),
+        );
+    }
+    // One of them is the listing's own, closed by now.
+    let still_open = open
+        .into_iter()
+        .filter(|fd| *fd > 2 && std::fs::symlink_metadata(format!("/proc/self/fd/{fd}")).is_ok());
+    let extra: Vec<u32> = still_open.collect();
+    if !extra.is_empty() {
+        bail!("inherited descriptors {extra:?}; the launcher must pass only the standard three");
+    }
+    Ok(())
+}
+
+// LIMIT: the host greets as soon as it has the link; a link without host shall not keep a sandbox.
+const GREETING_WAIT: Duration = Duration::from_secs(10);
+// LIMIT: far above what a brain runs side by side; each costs a keeper process.
+const EXECS_MAX: usize = 256;
+// LIMIT: each is a thread with at most a window of data.
+const REQUESTS_MAX: usize = 64;
+// LIMIT: ended execs and requests that wait for their removal; their tasks wait when it is full.
+const CLOSINGS_MAX: usize = 16;
+// LIMIT: two full data frames; the decoder holds at most one frame more.
+const READ_BYTES: usize = 64 * 1024;

@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One exec, from the agent's side: its keeper, its three streams, its end.
+//!
+//! ```text
+//!   start ──▶ running ──▶ draining ──▶ ended ──▶ closed
+//!     │ ProcessFailed │ keeper reports   │ outputs empty:   │ keeper gone: no
+//!     ▼               │ the end          │ ProcessEnded     │ descendant left
+//!   closed ◀──────────┘ keeper lost: ProcessFailed
+//! ```
+//! What a program leaves running stays under its keeper and can still be killed after `ended`.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use torno_guest_protocol::{
+    DATA_BYTES_MAX, ExecId, Frame, GuestDecoder, GuestMessage, HostMessage, ProcessFailure,
+    ProcessStatus, Signal, Stream, TerminalSize, encode_control,
+};
+
+use crate::handover::{self, Streams};
+use crate::link::{LinkClosed, Sender};
+use crate::nursery::Nursery;
+use crate::settings::Settings;
+use crate::stream::{Arrival, Inlet, Outlet};
+use crate::terminal::Terminal;
+
+/// What the agent keeps of an exec.
+#[derive(Debug)]
+pub(crate) struct Exec {
+    pub(crate) stdin: Arc<Inlet>,
+    pub(crate) stdout: Arc<Outlet>,
+    pub(crate) stderr: Arc<Outlet>,
+    orders: mpsc::Sender<Order>,
+}
+
+/// What the host wants of a running exec.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Order {
+    Signal(Signal),
+    Resize(TerminalSize),
+}
+
+/// How an exec left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closed {
+    /// No process of it is left.
+    Clean,
+    /// Its keeper died before its processes.
+    KeeperLost,
+}
+
+/// What every exec needs of the agent.
+#[derive(Clone, Debug)]
+pub(crate) struct Surroundings {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) nursery: Nursery,
+    pub(crate) host: Sender,
+    pub(crate) closed: mpsc::Sender<(ExecId, Closed)>,
+}
+
+impl Exec {
+    /// Begins an exec. `plan` is the host's `StartProcess`, passed on to the keeper as it came.
+    pub(crate) fn start(exec: ExecId, plan: HostMessage, around: Surroundings) -> Self {
+        let (orders, queue) = mpsc::channel(ORDERS_MAX);
+        let this = Self {
+            stdin: Arc::default(),
+            stdout: Arc::default(),
+            stderr: Arc::default(),
+            orders,
+        };
+        let running = Running {
+            exec,
+            stdin: Arc::clone(&this.stdin),
+            stdout: Arc::clone(&this.stdout),
+            stderr: Arc::clone(&this.stderr),
+            around,
+        };
+        tokio::spawn(running.run(plan, queue));
+        this
+    }
+
+    /// Passes an order on; false if the host sends faster than a keeper can take.
+    pub(crate) fn order(&self, order: Order) -> bool {
+        // An exec that has just closed needs no order any more.
+        !matches!(
+            self.orders.try_send(order),
+            Err(mpsc::error::TrySendError::Full(_))
+        )
+    }
+}
+
+struct Running {
+    exec: ExecId,
+    stdin: Arc<Inlet>,
+    stdout: Arc<Outlet>,
+    stderr: Arc<Outlet>,
+    around: Surroundings,
+}
+
+/// The agent's ends of the program's streams.
+enum Ends {
+    Pipes {
+        stdin: pipe::Sender,
+        stdout: pipe::Receiver,
+        stderr: pipe::Receiver,
+    },
+    Terminal(Arc<Terminal>),
+}
+
+impl Running {
+    async fn run(self, plan: HostMessage, orders: mpsc::Receiver<Order>) {
+        let closed = match self.begin(&plan).await {
+            Ok((keeper, ends)) => self.attend(keeper, ends, orders).await,
+            Err(error) => {
+                let message = format!("cannot prepare the process: {error}");
+                self.fail(ProcessFailure::NoResources, message)
+                    .await
+                    .map(|()| Closed::Clean)
+            }
+        };
+        // The agent only stops listening when it ends itself.
+        let _agent_ends = self
+            .around
+            .closed
+            .send((self.exec, closed.unwrap_or(Closed::Clean)))
+            .await;
+    }
+
+    async fn begin(&self, plan: &HostMessage) -> io::Result<(UnixStream, Ends)> {
+        let size = match plan {
+            HostMessage::StartProcess { tty, .. } => *tty,
+            _ => None,
+        };
+        let (ends, streams) = match size {
+            Some(size) => open_terminal(size)?,
+            None => open_pipes()?,
+        };
+        for stream in &streams {
+            // So that the program may open /dev/stdout; where we are the same user it is so already.
+            let settings = &self.around.settings;
+            let _same_user = rustix::fs::fchown(stream, Some(settings.uid), Some(settings.gid));
+        }
+        let (ours, theirs) = StdUnixStream::pair()?;
+        let settings = Arc::clone(&self.around.settings);
+        self.around
+            .nursery
+            .start_keeper(settings, theirs.into())
+            .await?;
+        let mut bytes = BytesMut::new();
+        encode_control(plan, &mut bytes).map_err(io::Error::other)?;
+        let sent = handover::send(&ours, bytes.get(..1).unwrap_or_default(), &streams)?;
+        drop(streams);
+        ours.set_nonblocking(true)?;
+        let mut keeper = UnixStream::from_std(ours)?;
+        keeper
+            .write_all(bytes.get(sent..).unwrap_or_default())
+            .await?;
+        Ok((keeper, ends))
+    }
+
+    /// Serves the exec until its keeper is gone.
+    async fn attend(
+        &self,
+        mut keeper: UnixStream,
+        ends: Ends,
+        mut orders: mpsc::Receiver<Order>,
+    ) -> Result<Closed, LinkClosed> {
+        let (program_ended, ended) = watch::channel(false);
+        let terminal = match &ends {
+            Ends::Terminal(terminal) => Some(Arc::clone(terminal)),
+            Ends::Pipes { .. } => None,
+        };
+        let mut terminal = terminal;
+        let (mut inputs, mut outputs) = self.pump(ends, &ended);
+        let mut decoder = GuestDecoder::new();
+        let mut status = None;
+        let mut is_reported = false;
+        loop {
+            tokio::select! {
+                Some(order) = orders.recv() => carry_out(order, terminal.as_deref(), &mut keeper).await,
+                message = next_report(&mut keeper, &mut decoder) => match message {
+                    Some(started @ GuestMessage::ProcessStarted { .. }) => {
+                        self.around.host.control(&started).await?;
+                    }
+                    Some(GuestMessage::ProcessEnded { status: end, .. }) => {
+                        status = Some(end);
+                        let _outputs_may_be_over = program_ended.send(true);
+                    }
+                    Some(GuestMessage::ProcessFailed { code, message, .. }) => {
+                        inputs.shutdown().await;
+                        outputs.shutdown().await;
+                        self.fail(code, message).await?;
+                        return Ok(Closed::Clean);
+                    }
+                    // Without words or with wrong ones: the keeper is gone or was taken over.
+                    _ if is_reported => return Ok(Closed::Clean),
+                    _ => match status {
+                        Some(status) => {
+                            self.finish(status, &mut inputs, &mut outputs).await?;
+                            return Ok(Closed::Clean);
+                        }
+                        None => {
+                            inputs.shutdown().await;
+                            outputs.shutdown().await;
+                            let message = "the exec's keeper was killed from inside; start it again";
+                            self.fail(ProcessFailure::KeeperLost, message.into()).await?;
+                            return Ok(Closed::KeeperLost);
+                        }
+                    },
+                },
+                Some(_pump) = outputs.join_next(), if !is_reported => {}
+            }
+            if let Some(status) = status
+                && outputs.is_empty()
+                && !is_reported
+            {
+                self.finish(status, &mut inputs, &mut outputs).await?;
+                terminal = None;
+                is_reported = true;
+            }
+        }
+    }
+
+    /// All output was sent: no input is wanted any more, and the end is the last word.
+    async fn finish(
+        &self,
+        status: ProcessStatus,
+        inputs: &mut JoinSet<()>,
+        outputs: &mut JoinSet<()>,
+    ) -> Result<(), LinkClosed> {
+        while outputs.join_next().await.is_some() {}
+        self.stdin.cancel();
+        inputs.shutdown().await;
+        self.around
+            .host
+            .control(&GuestMessage::ProcessEnded {
+                exec: self.exec,
+                status,
+            })
+            .await
+    }
+
+    async fn fail(&self, code: ProcessFailure, message: String) -> Result<(), LinkClosed> {
+        let failed = GuestMessage::ProcessFailed {
+            exec: self.exec,
+            code,
+            message,
+        };
+        self.around.host.control(&failed).await
+    }
+
+    fn pump(&self, ends: Ends, ended: &watch::Receiver<bool>) -> (JoinSet<()>, JoinSet<()>) {
+        let (mut inputs, mut outputs) = (JoinSet::new(), JoinSet::new());
+        let output = |stream, outlet: &Arc<Outlet>, source| {
+            let pump = Output {
+                exec: self.exec,
+                stream,
+                outlet: Arc::clone(outlet),
+                host: self.around.host.clone(),
+                ended: ended.clone(),
+            };
+            pump.run(source)
+        };
+        let input = |sink| {
+            pump_input(
+                self.exec,
+                Arc::clone(&self.stdin),
+                self.around.host.clone(),
+                sink,
+            )
+        };
+        match ends {
+            Ends::Pipes {
+                stdin,
+                stdout,
+                stderr,
+            } => {
+                inputs.spawn(input(Sink::Pipe(Some(stdin))));
+                outputs.spawn(output(Stream::Stdout, &self.stdout, Source::Pipe(stdout)));
+                outputs.spawn(output(Stream::Stderr, &self.stderr, Source::Pipe(stderr)));
+            }
+            Ends::Terminal(terminal) => {
+                inputs.spawn(input(Sink::Terminal(Arc::clone(&terminal))));
+                outputs.spawn(output(
+                    Stream::Stdout,
+                    &self.stdout,
+                    Source::Terminal(terminal),
+                ));
+            }
+        }
+        (inputs, outputs)
+    }
+}
+
+fn open_pipes() -> io::Result<(Ends, Streams)> {
+    let ((in_read, in_write), (out_read, out_write), (err_read, err_write)) =
+        (io::pipe()?, io::pipe()?, io::pipe()?);
+    let ends = Ends::Pipes {
+        stdin: pipe::Sender::from_owned_fd(in_write.into())?,
+        stdout: pipe::Receiver::from_owned_fd(out_read.into())?,
+        stderr: pipe::Receiver::from_owned_fd(err_read.into())?,
+    };
+    Ok((ends, [in_read.into(), out_write.into(), err_write.into()]))
+}
+
+fn open_terminal(size: TerminalSize) -> io::Result<(Ends, Streams)> {
+    let (terminal, slave) = Terminal::open(size)?;
+    let streams: [OwnedFd; 3] = [slave.try_clone()?, slave.try_clone()?, slave];
+    Ok((Ends::Terminal(Arc::new(terminal)), streams))
+}
+
+async fn carry_out(order: Order, terminal: Option<&Terminal>, keeper: &mut UnixStream) {
+    match order {
+        Order::Resize(size) => {
+            // A terminal whose program has ended needs no size.
+            let _ended = terminal.map(|terminal| terminal.resize(size));
+        }
+        Order::Signal(signal) => {
+            // The keeper knows its exec; the number is only for the reader of a trace.
+            let message = HostMessage::SendSignal {
+                exec: ExecId(0),
+                signal,
+            };
+            let mut bytes = BytesMut::new();
+            if encode_control(&message, &mut bytes).is_ok() {
+                // A keeper that is gone is noticed by its closed socket.
+                let _keeper_gone = keeper.write_all(&bytes).await;
+            }
+        }
+    }
+}
+
+/// The keeper's next message, `None` when it is gone or talks nonsense. Safe to drop and call again.
+async fn next_report(keeper: &mut UnixStream, decoder: &mut GuestDecoder) -> Option<GuestMessage> {
+    let mut buffer = [0; 4_096];
+    loop {
+        match decoder.next_frame() {
+            Ok(Some(Frame::Control(message))) => return Some(message),
+            Ok(Some(_)) | Err(_) => return None,
+            Ok(None) => {}
+        }
+        match keeper.read(&mut buffer).await {
+            Ok(count @ 1..) => decoder.push(buffer.get(..count)?),
+            Ok(0) | Err(_) => return None,
+        }
+    }
+}
+
+enum Sink {
+    Pipe(Option<pipe::Sender>),
+    Terminal(Arc<Terminal>),
+}
+
+/// Host to program. A program that doesn't read any more loses the rest, and the host never waits.
+async fn pump_input(exec: ExecId, inlet: Arc<Inlet>, host: Sender, mut sink: Sink) {
+    loop {
+        match inlet.next().await {
+            Arrival::Bytes(bytes) => {
+                let written = match &mut sink {
+                    Sink::Pipe(Some(pipe)) => pipe.write_all(&bytes).await,
+                    Sink::Pipe(None) => Ok(()),
+                    Sink::Terminal(terminal) => terminal.write_all(&bytes).await,
+                };
+                if written.is_err()
+                    && let Sink::Pipe(pipe) = &mut sink
+                {
+                    *pipe = None;
+                }
+                if let Some(credit) = inlet.consume(bytes.len())
+                    && host
+                        .credit(exec.into(), Stream::Stdin, credit)
+                        .await
+                        .is_err()
+                {
+                    return;
+                }
+            }
+            Arrival::End => {
+                if let Sink::Terminal(terminal) = &sink {
+                    // A terminal that is closed has ended in any case.
+                    let _closed = terminal.write_end().await;
+                }
+                return;
+            }
+            Arrival::Cancelled => return,
+        }
+    }
+}
+
+enum Source {
+    Pipe(pipe::Receiver),
+    Terminal(Arc<Terminal>),
+}
+
+impl Source {
+    async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Pipe(pipe) => pipe.read(buffer).await,
+            Self::Terminal(terminal) => terminal.read(buffer).await,
+        }
+    }
+}
+
+/// Program to host, one stream.
+struct Output {
+    exec: ExecId,
+    stream: Stream,
+    outlet: Arc<Outlet>,
+    host: Sender,
+    ended: watch::Receiver<bool>,
+}
+
+impl Output {
+    async fn run(mut self, mut source: Source) {
+        let mut buffer = vec![0; DATA_BYTES_MAX];
+        let mut left_after_end = AFTER_END_BYTES_MAX;
+        while let Some(room) = self.outlet.room().await {
+            let part = buffer
+                .get_mut(..room.min(left_after_end))
+                .unwrap_or_default();
+            let count = tokio::select! {
+                biased;
+                count = source.read(part) => count.unwrap_or(0),
+                () = idle_after_end(&mut self.ended) => 0,
+            };
+            let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else {
+                break;
+            };
+            self.outlet.take(count);
+            if *self.ended.borrow() {
+                left_after_end -= count;
+            }
+            if self
+                .host
+                .data(self.exec.into(), self.stream, bytes)
+                .await
+                .is_err()
+            {
+                return;
+            }
+        }
+        // When the link is closed the agent is about to end.
+        let _closed = self.host.end_of_file(self.exec.into(), self.stream).await;
+    }
+}
+
+/// Nothing came for a while after the program's end: whoever still holds the stream is left behind.
+async fn idle_after_end(ended: &mut watch::Receiver<bool>) {
+    if ended.wait_for(|&is_ended| is_ended).await.is_ok() {
+        tokio::time::sleep(AFTER_END_WAIT).await;
+    }
+}
+
+// LIMIT: signals and sizes waiting for one keeper; a person's window drag makes tens a second.
+const ORDERS_MAX: usize = 64;
+// LIMIT: the most a pipe can hold for an unprivileged program; what is written after the end by
+// processes left behind isn't the program's output.
+const AFTER_END_BYTES_MAX: usize = 1024 * 1024;
+// LIMIT: what the program wrote is in the pipe when its end is known; this only covers a descendant
+// that is just dying.
+const AFTER_END_WAIT: Duration = Duration::from_millis(50);
