@@ -15,7 +15,7 @@ const LINES_MAX: usize = 8;
 /// The session as it begins.
 pub(crate) fn started(started: &Started, context: &Context) {
     if context.json {
-        note(&format!("{}\n", json!({ "started": started })));
+        note_json(&json!({ "started": started }));
         return;
     }
     let level = level_word(started.isolation);
@@ -45,7 +45,7 @@ pub(crate) fn started(started: &Started, context: &Context) {
 /// The session as it ended. Nothing to say is not said.
 pub(crate) fn ended(summary: &Summary, offered: bool, context: &Context) {
     if context.json {
-        note(&format!("{}\n", json!({ "ended": summary })));
+        note_json(&json!({ "ended": summary }));
         return;
     }
     let mut text = String::new();
@@ -78,6 +78,10 @@ pub(crate) fn ended(summary: &Summary, offered: bool, context: &Context) {
         ));
     }
     note(&text);
+}
+
+fn note_json(value: &serde_json::Value) {
+    note(&format!("{}\n", printable::json(&value.to_string())));
 }
 
 fn push(lines: &mut Vec<String>, title: &str, items: &[String]) {

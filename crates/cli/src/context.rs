@@ -41,7 +41,7 @@ impl Context {
             let text = serde_json::to_string(value).map_err(|error| {
                 Stop::new("the result can't be written as JSON").because(&error)
             })?;
-            say(&format!("{text}\n"))
+            say(&format!("{}\n", printable::json(&text)))
         } else {
             say(human)
         }

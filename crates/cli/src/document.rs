@@ -83,13 +83,25 @@ pub(crate) fn read_text(file: &Path) -> Outcome<String> {
             _ => stop,
         }
     };
-    let opened = std::fs::File::open(file).map_err(failed)?;
+    let opened = open_regular(file).map_err(failed)?;
     let mut text = String::new();
     opened
         .take(TEXT_BYTES_MAX)
         .read_to_string(&mut text)
         .map_err(failed)?;
     Ok(text)
+}
+
+/// Opens a regular file of a directory that others fill: a FIFO in its place must not hold us up.
+pub(crate) fn open_regular(file: &Path) -> std::io::Result<std::fs::File> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let opened = std::fs::File::from(rustix::fs::open(file, flags, Mode::empty())?);
+    if opened.metadata()?.is_file() {
+        Ok(opened)
+    } else {
+        Err(std::io::Error::other("it is no regular file"))
+    }
 }
 
 /// A document with an error: the place, with the line and a caret.
@@ -103,7 +115,7 @@ pub(crate) fn invalid(file: &Path, text: &str, error: &DocumentError) -> Stop {
 /// The text that was accepted for this file before, as far as this machine kept it. It is shown,
 /// and decides nothing: the notary's list of digests does.
 pub(crate) fn accepted_before(context: &Context, file: &Path) -> Option<String> {
-    let opened = std::fs::File::open(kept(context, file)).ok()?;
+    let opened = open_regular(&kept(context, file)).ok()?;
     let mut text = String::new();
     opened.take(TEXT_BYTES_MAX).read_to_string(&mut text).ok()?;
     Some(text)
@@ -123,6 +135,8 @@ pub(crate) fn keep_accepted(context: &Context, file: &Path, text: &str) -> std::
 }
 
 fn kept(context: &Context, file: &Path) -> PathBuf {
+    // The same file under another spelling is the same file.
+    let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let name = document::digest(&file.display().to_string());
     let name = crate::notary::hex(name);
     context.paths.state().join("accepted").join(name)

@@ -136,7 +136,7 @@ fn report_as(stop: &Stop, json: bool) {
             "code": stop.code, "message": stop.message, "causes": stop.causes,
             "next": stop.next, "exit": stop.exit,
         }});
-        note(&format!("{value}\n"));
+        note(&format!("{}\n", printable::json(&value.to_string())));
         return;
     }
     let mut text = format!("torno: {}\n", stop.message);

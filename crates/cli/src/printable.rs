@@ -27,6 +27,22 @@ pub(crate) fn bytes(bytes: &[u8]) -> String {
     shown
 }
 
+/// JSON that means the same and is inert on a terminal: only strings can hold such characters.
+pub(crate) fn json(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_inert(character) {
+            shown.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            // Writing to a String can't fail.
+            let _ = write!(shown, "\\u{unit:04x}");
+        }
+    }
+    shown
+}
+
 /// An argument vector as one would type it: words with odd characters stand in quotes.
 pub(crate) fn words(argv: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@%+,".contains(c);
@@ -100,6 +116,18 @@ mod tests {
         assert_eq!(line("bad\r\x1b[2Kls"), "bad\\u{d}\\u{1b}[2Kls");
         assert_eq!(lines("a\n\tb\x08"), "a\n\tb\\u{8}");
         assert_eq!(bytes(b"a\xff\n"), "a\\xff\n");
+    }
+
+    // ATTACK: 183
+    #[test]
+    fn json_means_the_same_and_holds_nothing_odd() {
+        let value = serde_json::json!({ "a": "x\u{9b}6n\u{7f}\u{202e}\u{e0041}\n日本" });
+        let text = json(&value.to_string());
+        assert!(text.chars().all(is_inert), "{text:?}");
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&text).unwrap(),
+            value
+        );
     }
 
     #[test]

@@ -78,6 +78,11 @@ pub(crate) async fn relay(stream: OwnedFd, manner: Manner) -> Outcome<Ended> {
     let (typed, input) = mpsc::channel(INPUT_FRAMES_MAX);
     let (urgent, signals) = mpsc::channel(SIGNALS_MAX);
     let reader = Input::start(typed).map_err(failed)?;
+    if manner.terminal {
+        // It may have changed since it was asked for; an attached command has another's.
+        let size = terminal::size();
+        drop(urgent.try_send(ClientFrame::Resize(size.rows, size.columns)));
+    }
     let mut arrivals = Arrivals::watch(manner.terminal).map_err(failed)?;
     let mut output = Output::start(manner).map_err(failed)?;
 

@@ -32,6 +32,8 @@ pub(crate) struct Screen {
     /// Private modes that the workload left set; see [`Screen::restore`].
     modes: BTreeSet<u16>,
     cursor_hidden: bool,
+    wrap_off: bool,
+    margins: bool,
 }
 
 #[derive(Debug, Default)]
@@ -87,6 +89,13 @@ impl Screen {
         }
         if std::mem::take(&mut self.cursor_hidden) {
             out.extend_from_slice(b"\x1b[?25h");
+        }
+        if std::mem::take(&mut self.wrap_off) {
+            out.extend_from_slice(b"\x1b[?7h");
+        }
+        if std::mem::take(&mut self.margins) {
+            // Resetting them moves the cursor, so it is kept and put back.
+            out.extend_from_slice(b"\x1b7\x1b[r\x1b8");
         }
         out
     }
@@ -175,9 +184,13 @@ impl Screen {
     }
 
     fn note_modes(&mut self, passed: &[u8]) {
+        if let [parameters @ .., b'r'] = passed {
+            self.margins = !parameters.is_empty();
+        }
         for (mode, set) in listed::private_modes(passed) {
             match (mode, set) {
                 (25, set) => self.cursor_hidden = !set,
+                (7, set) => self.wrap_off = !set,
                 (1 | 5 | 6 | 47 | 69 | 1000..=2026, true) => {
                     self.modes.insert(mode);
                 }

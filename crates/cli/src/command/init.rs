@@ -121,7 +121,7 @@ fn first(directory: &Path) -> String {
 
 /// The https form of the remote `origin`, without credentials, when the grammar takes it.
 fn remote(directory: &Path) -> Option<String> {
-    let file = std::fs::File::open(directory.join(".git/config")).ok()?;
+    let file = document::open_regular(&directory.join(".git/config")).ok()?;
     let mut config = String::new();
     file.take(GIT_CONFIG_BYTES_MAX)
         .read_to_string(&mut config)

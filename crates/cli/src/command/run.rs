@@ -204,7 +204,13 @@ pub(crate) fn open_directory(path: &Path) -> Outcome<OwnedFd> {
 /// Ends the session and says what was refused.
 async fn finish(run: &Run, desk: &Desk, started: &Started, context: &Context) {
     let session = started.session.clone();
-    match desk.ask(&ApiRequest::Stop { session }, &[]).await {
+    let request = ApiRequest::Stop { session };
+    let stopped = tokio::select! {
+        stopped = desk.ask(&request, &[]) => stopped,
+        // The session ends with our connection, whether somebody waits for it or not.
+        _ = tokio::signal::ctrl_c() => return,
+    };
+    match stopped {
         Ok((ApiReply::Stopped(summary), _)) if !run.quiet => {
             banner::ended(&summary, run.apply.is_some(), context)
         }

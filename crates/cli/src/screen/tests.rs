@@ -170,4 +170,8 @@ fn modes_left_set_are_reset_at_the_end() {
     screen.filter(b"\x1b[?1049h\x1b[?25l\x1b[?2004h\x1b[?2004l");
     assert_eq!(screen.restore(), b"\x1b[?1049l\x1b[?25h");
     assert_eq!(screen.restore(), b"");
+    screen.filter(b"\x1b[?7l\x1b[2;10r");
+    assert_eq!(screen.restore(), b"\x1b[?7h\x1b7\x1b[r\x1b8");
+    screen.filter(b"\x1b[2;10r\x1b[r");
+    assert_eq!(screen.restore(), b"");
 }

@@ -130,3 +130,15 @@ fn the_shipped_policy_is_shown_and_valid() {
     home.torno(&["policy", "check", "--organisation", "bad.cedar"])
         .expect(1);
 }
+
+#[test]
+fn a_fifo_in_the_place_of_the_document_holds_nobody_up() {
+    let home = Home::served();
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    let kind = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, home.work("torno.toml"), kind, mode, 0).unwrap();
+    for arguments in [&["trust", "--yes"][..], &["run", "--", "exit", "0"]] {
+        let ran = home.torno(arguments).expect(125);
+        assert!(ran.err.contains("no regular file"), "{}", ran.err);
+    }
+}

@@ -30,6 +30,22 @@ impl Home {
         home
     }
 
+    /// Begins to answer, as a daemon that was just started does.
+    pub(crate) fn serve(&mut self) {
+        self.seen = Some(fake::serve(&self.directory.path().join("home/run")));
+    }
+
+    /// A copy of `torno` beside a `tornod` that is this script.
+    pub(crate) fn beside_script(&self, script: &str) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt;
+        let torno = self.directory.path().join("torno");
+        std::fs::copy(env!("CARGO_BIN_EXE_torno"), &torno).unwrap();
+        let daemon = self.directory.path().join("tornod");
+        std::fs::write(&daemon, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&daemon, std::fs::Permissions::from_mode(0o755)).unwrap();
+        torno
+    }
+
     /// Nobody answers.
     pub(crate) fn alone() -> Self {
         let directory = tempfile::Builder::new().prefix("t").tempdir().unwrap();
@@ -61,7 +77,12 @@ impl Home {
 
     /// `torno` with these arguments, not run yet.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_torno"));
+        self.program(env!("CARGO_BIN_EXE_torno").as_ref(), arguments)
+    }
+
+    /// Any copy of `torno` with these arguments, not run yet.
+    pub(crate) fn program(&self, torno: &std::path::Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new(torno);
         command
             .args(arguments)
             .env_clear()

@@ -8,5 +8,6 @@ mod fake;
 mod home;
 mod operations;
 mod running;
+mod starting;
 mod terminal;
 mod vault;
