@@ -64,6 +64,15 @@ pub fn listen(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// Who connected, as the kernel says (`SO_PEERCRED`, unix(7)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer {
+    /// Effective user.
+    pub uid: u32,
+    /// Effective group.
+    pub gid: u32,
+}
+
 /// Accepts connections on a listening packet socket.
 #[derive(Debug)]
 pub struct Listener {
@@ -83,14 +92,18 @@ impl Listener {
         })
     }
 
-    /// The next connection and its peer's uid, from the kernel (`SO_PEERCRED`).
+    /// The next connection and whose it is.
     ///
     /// # Errors
     /// When accepting fails.
-    pub async fn accept(&self) -> io::Result<(Channel, u32)> {
+    pub async fn accept(&self) -> io::Result<(Channel, Peer)> {
         let (socket, _) = self.socket.accept().await?;
-        let uid = socket.peer_cred()?.uid();
-        Ok((Channel { socket }, uid))
+        let credentials = socket.peer_cred()?;
+        let peer = Peer {
+            uid: credentials.uid(),
+            gid: credentials.gid(),
+        };
+        Ok((Channel { socket }, peer))
     }
 }
 
@@ -135,6 +148,12 @@ impl Channel {
         }
         let send = || send_packet(self.socket.as_fd(), bytes, descriptors);
         self.socket.async_io(Interest::WRITABLE, send).await
+    }
+
+    /// Ends the connection both ways, for whoever else holds it too.
+    pub fn close(&self) {
+        // A connection that the peer ended already is closed.
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 
     /// Receives one packet; `None` when the peer closed.

@@ -43,8 +43,8 @@ pub enum ApiRequest {
         /// Which.
         session: Option<SessionId>,
     },
-    /// What the session changed in its copy of the workspace. The reply carries one descriptor: a
-    /// pipe from which the diff is read.
+    /// What the session changed in its copy of the workspace. The message carries one descriptor,
+    /// the workspace's directory; the reply one, a pipe from which the diff is read.
     Diff {
         /// Which.
         session: SessionId,
@@ -198,6 +198,8 @@ pub struct SessionRow {
     pub session: SessionId,
     /// `starting`, `installing`, `running`, `ended`, `killed`.
     pub state: String,
+    /// Why it ended, when it did: `exited`, `stopped`, `time_limit`, `start_failed`, `role_died`.
+    pub cause: Option<String>,
     /// The level.
     pub isolation: Isolation,
     /// Unix seconds of its begin.

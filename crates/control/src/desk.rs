@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The desk: the people's side. Sessions, their begin and end, and the API. It never sees a byte
+//! of a workload: a command's stream goes from gate to client by a socket that it only passes on.
+
+mod api;
+mod client;
+mod finish;
+mod gates;
+mod porters;
+mod session;
+mod start;
+mod workspace;
+
+use crate::confine::{self, Reach};
+use crate::orders::{FromSupervisor, LauncherReply, Order};
+use crate::role_channel::{exactly, receive};
+use crate::roles::Role;
+use anyhow::{Context, bail};
+use client::{Launcher, Notary};
+use session::Sessions;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::rc::Rc;
+use torno_control_api::channel::{Channel, Listener};
+use torno_notary_protocol::desk::EndCause;
+use torno_policy::names::SessionId;
+
+/// What every connection's task shares.
+struct Desk {
+    notary: Notary,
+    launcher: Launcher,
+    supervisor: Channel,
+    sessions: Sessions,
+    operator_digest: [u8; 32],
+    /// SHA-256 of a brain's token → its session.
+    brains: RefCell<BTreeMap<[u8; 32], SessionId>>,
+    /// Baselines of workspace copies lie here.
+    directory: PathBuf,
+    /// Porters that were ordered and whose channel has not come yet are none: the packet brings it.
+    spawning: tokio::sync::Mutex<()>,
+}
+
+impl Desk {
+    /// Gives the supervisor an order.
+    async fn order(&self, order: &Order) -> anyhow::Result<()> {
+        self.supervisor
+            .send(&order.encode(), &[])
+            .await
+            .context("the supervisor is gone")
+    }
+}
+
+/// Runs the role until the supervisor's channel closes.
+pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
+    let (start, descriptors) = receive(&supervisor).await?.context("no start")?;
+    let FromSupervisor::Start(start) = start else {
+        bail!("no start")
+    };
+    let [api, notary, launcher] = exactly(descriptors)?;
+    let listener = Listener::new(api)?;
+    let own = confine::directory(&start.directory)?;
+    confine::role(
+        Role::Desk,
+        &[Reach {
+            place: own.as_fd(),
+            write: true,
+        }],
+    )?;
+    let (notary, notary_gone) = Notary::new(Channel::new(notary)?);
+    let (launcher, mut ended) = Launcher::new(Channel::new(launcher)?);
+    let desk = Rc::new(Desk {
+        notary,
+        launcher,
+        supervisor,
+        sessions: Sessions::default(),
+        operator_digest: start.operator_digest.context("no operator's token")?,
+        brains: RefCell::default(),
+        directory: start.directory,
+        spawning: tokio::sync::Mutex::default(),
+    });
+    tokio::task::spawn_local(api::accept(listener, Rc::clone(&desk)));
+    tokio::pin!(notary_gone);
+    loop {
+        tokio::select! {
+            message = receive(&desk.supervisor) => match message? {
+                Some((message, descriptors)) => obey(&desk, message, descriptors)?,
+                None => return Ok(()),
+            },
+            Some(reply) = ended.recv() => launcher_event(&desk, &reply),
+            _ = &mut notary_gone => bail!("the notary is gone"),
+        }
+    }
+}
+
+/// What the supervisor says.
+fn obey(desk: &Rc<Desk>, message: FromSupervisor, descriptors: Vec<OwnedFd>) -> anyhow::Result<()> {
+    match message {
+        FromSupervisor::GateJoined { session, .. } => {
+            let [gate] = exactly(descriptors)?;
+            desk.sessions.gate_joined(&session, Channel::new(gate)?);
+        }
+        FromSupervisor::GateLeft { session } => {
+            desk.sessions.gate_left(&session);
+            let desk = Rc::clone(desk);
+            tokio::task::spawn_local(async move {
+                finish::end_if_running(&desk, &session, EndCause::RoleDied).await;
+            });
+        }
+        FromSupervisor::Kill { session } => {
+            let desk = Rc::clone(desk);
+            tokio::task::spawn_local(async move {
+                // The supervisor has cut the gates already; this is the rest of the same kill.
+                if let Err(failure) = finish::kill(&desk, session).await {
+                    tracing::error!("kill: {}: {}", failure.code, failure.message);
+                }
+            });
+        }
+        FromSupervisor::Start(_) => bail!("a second start"),
+    }
+    Ok(())
+}
+
+/// What the launcher says unasked: a sandbox's first process ended by itself.
+fn launcher_event(desk: &Rc<Desk>, reply: &LauncherReply) {
+    if let LauncherReply::SandboxEnded { session } = reply {
+        let (desk, session) = (Rc::clone(desk), session.clone());
+        tokio::task::spawn_local(async move {
+            finish::end_if_running(&desk, &session, EndCause::Exited).await;
+        });
+    }
+}

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The API's connections: who asks, may they, then one service call for each request.
+
+use super::start::{internal, of_refusal, start};
+use super::{Desk, finish, workspace};
+use crate::front_door;
+use crate::orders::{ExecOrder, GateRequest, LauncherReply, LauncherRequest, PorterJob};
+use anyhow::anyhow;
+use sha2::{Digest, Sha256};
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use torno_control_api::authority::{Caller, may};
+use torno_control_api::channel::{Channel, Listener, Peer};
+use torno_control_api::request::{ApiReply, ApiRequest, Exec, Failure, LevelReport};
+use torno_notary_protocol::desk::{DeskMessage, DeskReply, EndCause, SessionNote};
+use torno_policy::facts::{Act, ToolFacts};
+use torno_policy::names::{SessionId, ToolName};
+
+/// LIMIT: one argument or variable of a command.
+const ARGUMENT_BYTES_MAX: usize = 128 * 1024;
+
+/// Accepts connections, each served by a task of its own.
+pub(super) async fn accept(listener: Listener, desk: Rc<Desk>) {
+    loop {
+        match listener.accept().await {
+            Ok((channel, peer)) => {
+                let connection = Connection {
+                    desk: Rc::clone(&desk),
+                    peer,
+                    caller: Caller::Unknown,
+                    owned: Vec::new(),
+                };
+                tokio::task::spawn_local(connection.serve(channel));
+            }
+            Err(error) => {
+                tracing::error!("accept: {error}");
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+/// One connection.
+struct Connection {
+    desk: Rc<Desk>,
+    peer: Peer,
+    caller: Caller,
+    /// Sessions that end with this connection.
+    owned: Vec<SessionId>,
+}
+
+type Reply = (ApiReply, Option<OwnedFd>);
+
+impl Connection {
+    async fn serve(mut self, channel: Channel) {
+        while let Ok(Some(packet)) = channel.receive().await {
+            let (reply, give) = match serde_json::from_slice::<ApiRequest>(&packet.bytes) {
+                Ok(request) => self.answer(request, packet.descriptors).await,
+                Err(_) => (
+                    failed(
+                        "malformed_request",
+                        "not a request of this version",
+                        "run the torno and tornod of one release",
+                    ),
+                    None,
+                ),
+            };
+            let wrong_token = matches!(&reply, ApiReply::Failed(f) if f.code == "unauthenticated");
+            let Ok(bytes) = serde_json::to_vec(&reply) else {
+                break;
+            };
+            let give: Vec<_> = give.iter().map(AsFd::as_fd).collect();
+            if channel.send(&bytes, &give).await.is_err() || wrong_token {
+                break;
+            }
+        }
+        for session in std::mem::take(&mut self.owned) {
+            finish::end_if_running(&self.desk, &session, EndCause::Stopped).await;
+        }
+    }
+
+    async fn answer(&mut self, request: ApiRequest, given: Vec<OwnedFd>) -> Reply {
+        if !may(&self.caller, &request) {
+            let code = if self.caller == Caller::Unknown {
+                "unauthenticated"
+            } else {
+                "not_authorised"
+            };
+            return (
+                failed(
+                    code,
+                    "this token may not ask that",
+                    "use the operator's token",
+                ),
+                None,
+            );
+        }
+        match self.serve_request(request, given).await {
+            Ok(reply) => reply,
+            Err(failure) => (ApiReply::Failed(failure), None),
+        }
+    }
+
+    async fn serve_request(
+        &mut self,
+        request: ApiRequest,
+        given: Vec<OwnedFd>,
+    ) -> Result<Reply, Failure> {
+        let mut given = given.into_iter();
+        let reply = match request {
+            ApiRequest::Authenticate { token } => self.authenticate(&token)?,
+            ApiRequest::Start(wanted) => {
+                let detached = wanted.detached;
+                let started = start(&self.desk, self.peer, *wanted, given.next()).await?;
+                if !detached {
+                    self.owned.push(started.session.clone());
+                }
+                ApiReply::Started(Box::new(started))
+            }
+            ApiRequest::Exec(exec) => return self.exec(*exec).await,
+            ApiRequest::Attach { session, exec } => return self.attach(&session, exec).await,
+            ApiRequest::Sessions { session } => {
+                ApiReply::Sessions(self.desk.sessions.rows(session.as_ref()))
+            }
+            ApiRequest::Stop { session } => {
+                ApiReply::Stopped(finish::stop(&self.desk, &session).await)
+            }
+            ApiRequest::Kill { session } => {
+                ApiReply::Killed(finish::kill(&self.desk, session).await?)
+            }
+            ApiRequest::Diff { session } => {
+                return self.stream(&session, given.next(), PorterJob::Diff).await;
+            }
+            ApiRequest::Apply {
+                session,
+                paths,
+                confirmed,
+            } => {
+                let job = PorterJob::Apply { paths, confirmed };
+                return self.stream(&session, given.next(), job).await;
+            }
+            ApiRequest::Explain { session, act } => self.explain(session, act).await?,
+            ApiRequest::Doctor => self.doctor().await?,
+            ApiRequest::IssueBrainToken { session } => self.brain_token(session)?,
+        };
+        Ok((reply, None))
+    }
+
+    fn authenticate(&mut self, token: &str) -> Result<ApiReply, Failure> {
+        // Digests are compared, so the time taken says nothing about the token.
+        let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
+        self.caller = if digest == self.desk.operator_digest {
+            Caller::Operator
+        } else if let Some(session) = self.desk.brains.borrow().get(&digest) {
+            Caller::Brain(session.clone())
+        } else {
+            return Err(Failure {
+                code: "unauthenticated".to_owned(),
+                message: "nobody has this token".to_owned(),
+                hint: "read it anew: it changes with every start of tornod".to_owned(),
+            });
+        };
+        Ok(ApiReply::Authenticated)
+    }
+
+    /// Judge, record, then hand one end of a stream to the gate and the other to the client.
+    async fn exec(&self, exec: Exec) -> Result<Reply, Failure> {
+        check_command(&exec)?;
+        let wanted = |ticket| DeskMessage::Fingerprints { ticket };
+        let reply = self
+            .desk
+            .notary
+            .ask(wanted)
+            .await
+            .map_err(|e| internal(&e))?;
+        if let DeskReply::FingerprintSet { fingerprints, .. } = reply {
+            let argv = exec.argv.iter().enumerate();
+            let argv = argv.map(|(n, text)| (format!("argument {n}"), text.as_str()));
+            let env = exec
+                .env
+                .iter()
+                .map(|(k, v)| (format!("variable {k}"), v.as_str()));
+            front_door::check_strings("command", argv.chain(env), &fingerprints)?;
+        }
+        let gate = self.gate(&exec.session)?;
+        self.judge(&exec).await?;
+        let entered = self.desk.sessions.with(&exec.session, |row| {
+            let number = row.add_command(exec.argv.clone());
+            (number, row.environment.clone(), row.default_directory())
+        });
+        let (number, mut env, default) = entered.ok_or_else(|| unknown(&exec.session))?;
+        for (name, value) in exec.env {
+            env.retain(|(known, _)| *known != name);
+            env.push((name, value));
+        }
+        let note = SessionNote::CommandStarted {
+            exec: number,
+            argv: exec.argv.clone(),
+        };
+        let message = DeskMessage::Note {
+            session: exec.session.clone(),
+            note,
+        };
+        self.desk
+            .notary
+            .tell(&message)
+            .await
+            .map_err(|e| internal(&e))?;
+        let (ours, theirs) = stream_pair()?;
+        let order = GateRequest::StartExec(Box::new(ExecOrder {
+            exec: number,
+            argv: exec.argv,
+            env,
+            cwd: exec.cwd.unwrap_or_else(|| default.to_owned()),
+            terminal: exec.terminal,
+        }));
+        if let Err(error) = gate.tell(&order, &[theirs.as_fd()]).await {
+            self.desk
+                .sessions
+                .with(&exec.session, |row| row.drop_command(number));
+            return Err(internal(&error));
+        }
+        Ok((ApiReply::ExecStarted { exec: number }, Some(ours)))
+    }
+
+    async fn judge(&self, exec: &Exec) -> Result<(), Failure> {
+        let tool = ToolName::parse("exec").map_err(|e| internal(&e.into()))?;
+        let arguments = serde_json::json!({ "argv": exec.argv, "cwd": exec.cwd });
+        let act = Act::Tool(ToolFacts { tool, arguments });
+        let session = exec.session.clone();
+        let judge = |ticket| DeskMessage::Judge {
+            ticket,
+            session,
+            act,
+        };
+        match self
+            .desk
+            .notary
+            .ask(judge)
+            .await
+            .map_err(|e| internal(&e))?
+        {
+            DeskReply::Permitted { .. } => Ok(()),
+            DeskReply::Refused { refusal, .. } => Err(of_refusal(&refusal)),
+            _ => Err(internal(&anyhow!("the notary answered something else"))),
+        }
+    }
+
+    async fn attach(&self, session: &SessionId, exec: u64) -> Result<Reply, Failure> {
+        let gate = self.gate(session)?;
+        let runs = self
+            .desk
+            .sessions
+            .with(session, |row| row.has_command(exec));
+        if runs != Some(true) {
+            return Err(Failure {
+                code: "command_unknown".to_owned(),
+                message: format!("session `{session}` runs no command {exec}"),
+                hint: "`torno session show` lists the running ones".to_owned(),
+            });
+        }
+        let (ours, theirs) = stream_pair()?;
+        let request = GateRequest::JoinExec { exec };
+        gate.tell(&request, &[theirs.as_fd()])
+            .await
+            .map_err(|e| internal(&e))?;
+        Ok((ApiReply::ExecStarted { exec }, Some(ours)))
+    }
+
+    fn gate(&self, session: &SessionId) -> Result<Rc<super::gates::Gate>, Failure> {
+        let gate = self.desk.sessions.with(session, |row| row.gate.clone());
+        gate.flatten().ok_or_else(|| unknown(session))
+    }
+
+    async fn stream(
+        &self,
+        session: &SessionId,
+        original: Option<OwnedFd>,
+        job: PorterJob,
+    ) -> Result<Reply, Failure> {
+        let original = original.ok_or_else(|| Failure {
+            code: "workspace_missing".to_owned(),
+            message: "no directory came with the request".to_owned(),
+            hint: "run this in the workspace's directory".to_owned(),
+        })?;
+        let pipe = workspace::stream(&self.desk, self.peer, session, original, job).await?;
+        Ok((ApiReply::Stream, Some(pipe)))
+    }
+
+    async fn explain(&self, session: SessionId, act: Box<Act>) -> Result<ApiReply, Failure> {
+        let explain = |ticket| DeskMessage::Explain {
+            ticket,
+            session,
+            act,
+        };
+        match self
+            .desk
+            .notary
+            .ask(explain)
+            .await
+            .map_err(|e| internal(&e))?
+        {
+            DeskReply::Explained {
+                verdict,
+                layers,
+                refusal,
+                ..
+            } => {
+                let layers = layers
+                    .into_iter()
+                    .map(|(layer, v, rule)| (layer, v, rule.to_string()));
+                Ok(ApiReply::Explained {
+                    verdict,
+                    layers: layers.collect(),
+                    refusal,
+                })
+            }
+            DeskReply::Refused { refusal, .. } => Err(of_refusal(&refusal)),
+            _ => Err(internal(&anyhow!("the notary answered something else"))),
+        }
+    }
+
+    async fn doctor(&self) -> Result<ApiReply, Failure> {
+        let probe = self.desk.launcher.ask(&LauncherRequest::Probe, &[]).await;
+        let (reply, _) = probe.map_err(|e| internal(&e))?;
+        let LauncherReply::Probed(levels) = reply else {
+            return Err(internal(&anyhow!("the launcher answered something else")));
+        };
+        let report = |level: crate::orders::ProbeResult| {
+            let mut lines = level.lines;
+            lines.extend(
+                level
+                    .absent
+                    .iter()
+                    .map(|wall| format!("not at this level: {wall}")),
+            );
+            LevelReport {
+                isolation: level.isolation,
+                works: level.works,
+                lines,
+                fix: level.fix,
+            }
+        };
+        Ok(ApiReply::Doctor(levels.into_iter().map(report).collect()))
+    }
+
+    fn brain_token(&self, session: SessionId) -> Result<ApiReply, Failure> {
+        if self.desk.sessions.with(&session, |row| row.life.is_over()) != Some(false) {
+            return Err(unknown(&session));
+        }
+        let mut random = [0_u8; 32];
+        getrandom::fill(&mut random).map_err(|e| internal(&e.into()))?;
+        let token = data_encoding::BASE64URL_NOPAD.encode(&random);
+        let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
+        self.desk.brains.borrow_mut().insert(digest, session);
+        Ok(ApiReply::Token { token })
+    }
+}
+
+/// A command must be one that can be started and shown.
+fn check_command(exec: &Exec) -> Result<(), Failure> {
+    let env = exec.env.iter().flat_map(|(name, value)| [name, value]);
+    let texts = exec.argv.iter().chain(env).chain(exec.cwd.iter());
+    let fits = |text: &String| text.len() <= ARGUMENT_BYTES_MAX && !text.contains('\0');
+    let program = exec.argv.first().is_some_and(|program| !program.is_empty());
+    if program && texts.into_iter().all(fits) {
+        return Ok(());
+    }
+    Err(Failure {
+        code: "malformed_command".to_owned(),
+        message: "a command has a program, and no part with NUL or over 128 KiB".to_owned(),
+        hint: "put large input into a file or standard input".to_owned(),
+    })
+}
+
+fn stream_pair() -> Result<(OwnedFd, OwnedFd), Failure> {
+    let pair = rustix::net::socketpair(
+        rustix::net::AddressFamily::UNIX,
+        rustix::net::SocketType::STREAM,
+        rustix::net::SocketFlags::CLOEXEC,
+        None,
+    );
+    pair.map_err(|e| internal(&e.into()))
+}
+
+fn unknown(session: &SessionId) -> Failure {
+    Failure {
+        code: "session_unknown".to_owned(),
+        message: format!("no session `{session}` is running"),
+        hint: "`torno session list` shows the running ones".to_owned(),
+    }
+}
+
+fn failed(code: &str, message: &str, hint: &str) -> ApiReply {
+    ApiReply::Failed(Failure {
+        code: code.to_owned(),
+        message: message.to_owned(),
+        hint: hint.to_owned(),
+    })
+}

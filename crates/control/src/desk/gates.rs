@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The desk's end of one gate: what it is told, and what it has reached.
+
+use crate::orders::{GateEvent, GateRequest};
+use crate::role_channel;
+use anyhow::{Context, bail};
+use std::cell::RefCell;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+use tokio::sync::Notify;
+use torno_control_api::channel::Channel;
+
+/// LIMIT: how long a gate may take to make its CA, and a guest to answer. A loaded machine starts
+/// a gVisor sandbox in two seconds; a guest that lies gets no longer than this.
+const MILESTONE_WAIT: Duration = Duration::from_secs(30);
+
+/// How far a gate has come.
+#[derive(Debug, Default)]
+struct Reached {
+    ca_pem: Option<String>,
+    guest: bool,
+    unusable: Option<String>,
+    gone: bool,
+}
+
+/// One gate.
+pub(super) struct Gate {
+    pub(super) channel: Channel,
+    reached: RefCell<Reached>,
+    changed: Notify,
+}
+
+impl Gate {
+    pub(super) fn new(channel: Channel) -> Self {
+        Self {
+            channel,
+            reached: RefCell::default(),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Tells the gate something.
+    pub(super) async fn tell(
+        &self,
+        request: &GateRequest,
+        give: &[BorrowedFd<'_>],
+    ) -> anyhow::Result<()> {
+        role_channel::send(&self.channel, request, give).await
+    }
+
+    /// Notes an event of the start.
+    pub(super) fn milestone(&self, event: GateEvent) {
+        let mut reached = self.reached.borrow_mut();
+        match event {
+            GateEvent::Ready { ca_pem } => reached.ca_pem = Some(ca_pem),
+            GateEvent::GuestReady => reached.guest = true,
+            GateEvent::Unusable { message } => reached.unusable = Some(message),
+            GateEvent::ExecEnded { .. } | GateEvent::Refused { .. } => {}
+        }
+        drop(reached);
+        self.changed.notify_waiters();
+    }
+
+    /// A command ended; nothing waits for that here but tests of idleness.
+    pub(super) fn ended(&self, exec: u64, status: i32) {
+        tracing::debug!("exec {exec} ended with {status}");
+    }
+
+    /// The gate's channel closed.
+    pub(super) fn gone(&self) {
+        self.reached.borrow_mut().gone = true;
+        self.changed.notify_waiters();
+    }
+
+    /// Waits for the session CA's certificate.
+    pub(super) async fn ca_pem(&self) -> anyhow::Result<String> {
+        self.wait(|reached| reached.ca_pem.clone())
+            .await
+            .context("the session's CA")
+    }
+
+    /// Waits for the guest agent.
+    pub(super) async fn guest(&self) -> anyhow::Result<()> {
+        self.wait(|reached| reached.guest.then_some(()))
+            .await
+            .context("the guest agent")
+    }
+
+    async fn wait<T>(&self, is: impl Fn(&Reached) -> Option<T>) -> anyhow::Result<T> {
+        let waiting = async {
+            loop {
+                let changed = self.changed.notified();
+                {
+                    let reached = self.reached.borrow();
+                    if let Some(message) = &reached.unusable {
+                        bail!("the gate can't serve: {message}");
+                    }
+                    if let Some(value) = is(&reached) {
+                        return Ok(value);
+                    }
+                    if reached.gone {
+                        bail!("the gate is gone");
+                    }
+                }
+                changed.await;
+            }
+        };
+        tokio::time::timeout(MILESTONE_WAIT, waiting)
+            .await
+            .context("no answer in 30 s")?
+    }
+}

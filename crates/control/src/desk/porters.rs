@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Orders a porter for one job: a fresh process as the caller's user, with the job's directories.
+
+use super::Desk;
+use crate::orders::{Order, PorterJob, PorterReply};
+use crate::role_channel::{receive, send};
+use anyhow::Context;
+use std::os::fd::{AsFd, BorrowedFd};
+use torno_control_api::channel::{self, Channel, Peer};
+
+/// Runs one job to its end. The descriptors are the job's, in [`PorterJob`]'s order.
+pub(super) async fn run(
+    desk: &Desk,
+    caller: Peer,
+    job: &PorterJob,
+    give: &[BorrowedFd<'_>],
+) -> anyhow::Result<PorterReply> {
+    let (ours, theirs) = channel::pair().context("socket pair")?;
+    let ours = Channel::new(ours)?;
+    let order = Order::SpawnPorter {
+        uid: caller.uid,
+        gid: caller.gid,
+    };
+    let mut descriptors = vec![theirs.as_fd()];
+    descriptors.extend_from_slice(give);
+    {
+        let _turn = desk.spawning.lock().await;
+        desk.supervisor
+            .send(&order.encode(), &descriptors)
+            .await
+            .context("the supervisor is gone")?;
+    }
+    drop(theirs);
+    send(&ours, job, &[]).await?;
+    let reply = receive::<PorterReply>(&ours).await?;
+    reply
+        .map(|(reply, _)| reply)
+        .context("the porter ended without a reply")
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The table of sessions, as people see them.
+//!
+//! ```text
+//!  Starting ──▶ Running ──▶ Ending ──▶ Over(ended | killed)
+//!      └──────────────────────▲
+//! ```
+//! One task brings a session over: whoever moves it to Ending first.
+
+use super::gates::Gate;
+use crate::orders::GateEvent;
+use crate::role_channel::receive;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use tokio::sync::{Notify, mpsc};
+use torno_control_api::channel::Channel;
+use torno_control_api::request::{CommandRow, SessionRow, Summary};
+use torno_notary_protocol::desk::EndCause;
+use torno_policy::Refusal;
+use torno_policy::grant::{Isolation, WorkspaceMode};
+use torno_policy::names::SessionId;
+
+/// LIMIT: different refused targets kept for the summary; further ones only count.
+const REFUSED_MAX: usize = 200;
+/// LIMIT: sessions that are over and still listed.
+const OVER_MAX: usize = 200;
+
+/// Where a session is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Life {
+    Starting,
+    Running,
+    Ending,
+    Ended(EndCause),
+    Killed,
+}
+
+impl Life {
+    pub(super) fn is_over(self) -> bool {
+        matches!(self, Self::Ended(_) | Self::Killed)
+    }
+}
+
+/// A session's row.
+pub(super) struct Session {
+    pub(super) life: Life,
+    pub(super) isolation: Isolation,
+    pub(super) workspace: WorkspaceMode,
+    pub(super) began_at: u64,
+    pub(super) gate: Option<Rc<Gate>>,
+    /// What every command's environment starts from.
+    pub(super) environment: Vec<(String, String)>,
+    /// Running commands.
+    commands: BTreeMap<u64, Vec<String>>,
+    next_exec: u64,
+    refused: BTreeMap<(String, String), (u32, Refusal)>,
+    refused_total: u64,
+    changed: Rc<Notify>,
+}
+
+/// Every session.
+#[derive(Default)]
+pub(super) struct Sessions {
+    rows: RefCell<BTreeMap<SessionId, Session>>,
+    /// Gates that are expected: the supervisor brings their channels.
+    expected: RefCell<BTreeMap<SessionId, mpsc::UnboundedSender<Rc<Gate>>>>,
+}
+
+/// A session's beginning facts.
+pub(super) struct Beginning {
+    pub(super) isolation: Isolation,
+    pub(super) workspace: WorkspaceMode,
+    pub(super) began_at: u64,
+}
+
+impl Sessions {
+    /// Enters a session that starts. What yields its gate comes back.
+    pub(super) fn begin(
+        &self,
+        id: &SessionId,
+        beginning: &Beginning,
+    ) -> mpsc::UnboundedReceiver<Rc<Gate>> {
+        let row = Session {
+            life: Life::Starting,
+            isolation: beginning.isolation,
+            workspace: beginning.workspace,
+            began_at: beginning.began_at,
+            gate: None,
+            environment: Vec::new(),
+            commands: BTreeMap::new(),
+            next_exec: 1,
+            refused: BTreeMap::new(),
+            refused_total: 0,
+            changed: Rc::default(),
+        };
+        let mut rows = self.rows.borrow_mut();
+        rows.insert(id.clone(), row);
+        let over: Vec<_> = rows
+            .iter()
+            .filter(|(_, row)| row.life.is_over())
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in over.iter().take(over.len().saturating_sub(OVER_MAX)) {
+            rows.remove(id);
+        }
+        let (sender, gate) = mpsc::unbounded_channel();
+        self.expected.borrow_mut().insert(id.clone(), sender);
+        gate
+    }
+
+    /// The supervisor brought a gate's channel: hand it to the start that waits for it, and read
+    /// its events from now on.
+    pub(super) fn gate_joined(self: &Self, id: &SessionId, channel: Channel) {
+        let Some(waiting) = self.expected.borrow_mut().remove(id) else {
+            return;
+        };
+        let gate = Rc::new(Gate::new(channel));
+        if let Some(row) = self.rows.borrow_mut().get_mut(id) {
+            row.gate = Some(Rc::clone(&gate));
+        }
+        // A start that no longer waits has been undone.
+        let _ = waiting.send(gate);
+    }
+
+    /// The gate's process ended.
+    pub(super) fn gate_left(&self, id: &SessionId) {
+        self.expected.borrow_mut().remove(id);
+        self.with(id, |row| row.gate = None);
+    }
+
+    /// Reads a gate's events until it is gone.
+    pub(super) async fn follow(&self, id: &SessionId, gate: &Gate) {
+        while let Ok(Some((event, _))) = receive::<GateEvent>(&gate.channel).await {
+            match event {
+                GateEvent::ExecEnded { exec, status } => {
+                    self.with(id, |row| {
+                        row.commands.remove(&exec);
+                        row.changed.notify_waiters();
+                    });
+                    gate.ended(exec, status);
+                }
+                GateEvent::Refused { target, refusal } => {
+                    self.with(id, |row| row.note_refused(target, refusal));
+                }
+                other => gate.milestone(other),
+            }
+        }
+        gate.gone();
+    }
+
+    /// Works on one row.
+    pub(super) fn with<T>(&self, id: &SessionId, f: impl FnOnce(&mut Session) -> T) -> Option<T> {
+        self.rows.borrow_mut().get_mut(id).map(f)
+    }
+
+    /// Moves a session towards its end; false when somebody else did, or there is no such session.
+    pub(super) fn begin_ending(&self, id: &SessionId) -> bool {
+        let claim = |row: &mut Session| {
+            let live = matches!(row.life, Life::Starting | Life::Running);
+            if live {
+                row.life = Life::Ending;
+            }
+            live
+        };
+        self.with(id, claim).unwrap_or(false)
+    }
+
+    /// The end.
+    pub(super) fn over(&self, id: &SessionId, life: Life) {
+        self.with(id, |row| {
+            row.life = life;
+            row.gate = None;
+            row.commands.clear();
+            row.changed.notify_waiters();
+        });
+    }
+
+    /// Waits until a session that is ending is over.
+    pub(super) async fn wait_over(&self, id: &SessionId) {
+        loop {
+            let waiting = self.with(id, |row| {
+                (!row.life.is_over()).then(|| Rc::clone(&row.changed))
+            });
+            let Some(Some(changed)) = waiting else { return };
+            changed.notified().await;
+        }
+    }
+
+    /// Sessions that live.
+    pub(super) fn live(&self) -> BTreeSet<SessionId> {
+        let rows = self.rows.borrow();
+        rows.iter()
+            .filter(|(_, row)| !row.life.is_over())
+            .map(|(id, _)| id.clone())
+            .collect()
+    }
+
+    /// Rows to show.
+    pub(super) fn rows(&self, only: Option<&SessionId>) -> Vec<SessionRow> {
+        let rows = self.rows.borrow();
+        let wanted = |id: &&SessionId| only.is_none_or(|only| only == *id);
+        rows.iter()
+            .filter(|(id, _)| wanted(id))
+            .map(|(id, row)| row.shown(id))
+            .collect()
+    }
+}
+
+impl Session {
+    /// Takes the next command's number.
+    pub(super) fn add_command(&mut self, argv: Vec<String>) -> u64 {
+        let exec = self.next_exec;
+        self.next_exec += 1;
+        self.commands.insert(exec, argv);
+        exec
+    }
+
+    /// Where commands start that name no directory.
+    pub(super) fn default_directory(&self) -> &'static str {
+        match self.workspace {
+            WorkspaceMode::Copy | WorkspaceMode::Bind => "/workspace",
+            WorkspaceMode::None => "/home/agent",
+        }
+    }
+
+    /// Forgets a command that did not start.
+    pub(super) fn drop_command(&mut self, exec: u64) {
+        self.commands.remove(&exec);
+    }
+
+    pub(super) fn has_command(&self, exec: u64) -> bool {
+        self.commands.contains_key(&exec)
+    }
+
+    fn note_refused(&mut self, target: String, refusal: Refusal) {
+        self.refused_total += 1;
+        let key = (target, refusal.reason.code().to_owned());
+        if let Some((count, _)) = self.refused.get_mut(&key) {
+            *count = count.saturating_add(1);
+        } else if self.refused.len() < REFUSED_MAX {
+            self.refused.insert(key, (1, refusal));
+        }
+    }
+
+    /// The refused requests, grouped.
+    pub(super) fn summary(&self) -> Summary {
+        let refused = self
+            .refused
+            .iter()
+            .map(|((target, _), (count, refusal))| (target.clone(), *count, refusal.clone()))
+            .collect();
+        Summary {
+            refused,
+            changed: 0,
+        }
+    }
+
+    fn shown(&self, id: &SessionId) -> SessionRow {
+        let (state, cause) = match self.life {
+            Life::Starting => ("starting", None),
+            Life::Running | Life::Ending => ("running", None),
+            Life::Ended(cause) => ("ended", Some(cause_name(cause))),
+            Life::Killed => ("killed", None),
+        };
+        let command = |(exec, argv): (&u64, &Vec<String>)| CommandRow {
+            exec: *exec,
+            argv: argv.clone(),
+        };
+        SessionRow {
+            session: id.clone(),
+            state: state.to_owned(),
+            cause: cause.map(str::to_owned),
+            isolation: self.isolation,
+            began_at: self.began_at,
+            commands: self.commands.iter().map(command).collect(),
+            refused: self.refused_total,
+        }
+    }
+}
+
+/// The word for a cause, as in the record.
+fn cause_name(cause: EndCause) -> &'static str {
+    match cause {
+        EndCause::Exited => "exited",
+        EndCause::Stopped => "stopped",
+        EndCause::TimeLimit => "time_limit",
+        EndCause::StartFailed => "start_failed",
+        EndCause::RoleDied => "role_died",
+    }
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Results come back under a person's eye: `diff` and `apply` of a workspace copy, by a porter.
+//! What the porter writes goes to the client by a pipe that the desk only passes on.
+
+use super::start::internal;
+use super::{Desk, porters};
+use crate::orders::{LauncherReply, LauncherRequest, PorterJob};
+use anyhow::{Context, anyhow};
+use rustix::pipe::{PipeFlags, pipe_with};
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use torno_control_api::channel::Peer;
+use torno_control_api::request::Failure;
+use torno_policy::grant::WorkspaceMode;
+use torno_policy::names::SessionId;
+
+/// Starts the job and returns the pipe's reading end at once: a long diff streams.
+pub(super) async fn stream(
+    desk: &Rc<Desk>,
+    caller: Peer,
+    session: &SessionId,
+    original: OwnedFd,
+    job: PorterJob,
+) -> Result<OwnedFd, Failure> {
+    let copy = desk
+        .sessions
+        .with(session, |row| row.workspace == WorkspaceMode::Copy);
+    if copy != Some(true) {
+        return Err(Failure {
+            code: "no_workspace_copy".to_owned(),
+            message: format!("session `{session}` has no copy of a workspace"),
+            hint: "diff and apply work for sessions with `workspace = { mode = \"copy\" }`"
+                .to_owned(),
+        });
+    }
+    let open = LauncherRequest::OpenWorkspace {
+        session: session.clone(),
+    };
+    let (reply, given) = desk
+        .launcher
+        .ask(&open, &[])
+        .await
+        .map_err(|e| internal(&e))?;
+    let changed = match reply {
+        LauncherReply::Workspace => given.into_iter().next(),
+        LauncherReply::Failed {
+            code,
+            message,
+            hint,
+        } => {
+            return Err(Failure {
+                code,
+                message,
+                hint,
+            });
+        }
+        _ => None,
+    };
+    let changed = changed.ok_or_else(|| internal(&anyhow!("no workspace directory came")))?;
+    let baseline = desk.baseline(session, false).map_err(|e| internal(&e))?;
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)
+        .context("pipe")
+        .map_err(|e| internal(&e))?;
+    let desk = Rc::clone(desk);
+    tokio::task::spawn_local(async move {
+        let give = [
+            original.as_fd(),
+            changed.as_fd(),
+            baseline.as_fd(),
+            writer.as_fd(),
+        ];
+        if let Err(error) = porters::run(&desk, caller, &job, &give).await {
+            tracing::error!("porter: {error:#}");
+        }
+    });
+    Ok(reader)
+}

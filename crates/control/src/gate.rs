@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The gate: one session's egress and its guest. It parses what a workload sends, so it holds as
+//! little as can be: sockets that were handed to it, the session's CA, and the one credential in
+//! use. It can make no socket and open no file; ending its process is cutting the session off.
+
+mod dialer_port;
+mod entries;
+mod exec;
+mod link;
+mod notary_port;
+
+use crate::confine;
+use crate::orders::{FromSupervisor, GateEvent, GateRequest, SandboxReady, Start};
+use crate::role_channel::{self, exactly, receive};
+use crate::roles::Role;
+use anyhow::{Context, bail};
+use dialer_port::DialerPort;
+use link::Link;
+use notary_port::NotaryPort;
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{mpsc, watch};
+use torno_control_api::channel::Channel;
+use torno_egress::{Pipeline, Ports};
+use torno_guest_protocol::{ExecId, HostMessage, TerminalSize};
+
+/// What the gate's tasks share.
+struct Gate {
+    desk: Arc<Channel>,
+    link: watch::Receiver<Option<Arc<Link>>>,
+    /// Running commands: where a client that joins is sent.
+    joining: Mutex<BTreeMap<u64, mpsc::UnboundedSender<OwnedFd>>>,
+}
+
+/// Runs the role until the supervisor, the notary or the guest is gone.
+pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
+    let (start, descriptors) = receive(&supervisor).await?.context("no start")?;
+    let FromSupervisor::Start(start) = start else {
+        bail!("no start")
+    };
+    let [notary, dialer, launcher, desk] = exactly(descriptors)?;
+    let desk = Arc::new(Channel::new(desk)?);
+    let (refusals, refused) = mpsc::unbounded_channel();
+    let (notary, mut revocations) = NotaryPort::new(Channel::new(notary)?, refusals);
+    let ports = Ports {
+        ask: notary,
+        dial: Arc::new(DialerPort::new(Channel::new(dialer)?)),
+        clock: Arc::new(entries::SystemClock),
+    };
+    let pipeline = match configure(&desk, &start, ports).await {
+        Ok(pipeline) => pipeline,
+        Err(error) => {
+            let event = GateEvent::Unusable {
+                message: format!("{error:#}"),
+            };
+            return role_channel::send(&desk, &event, &[]).await;
+        }
+    };
+    confine::role(Role::Gate, &[])?;
+    let ready = GateEvent::Ready {
+        ca_pem: pipeline.ca_pem().to_owned(),
+    };
+    role_channel::send(&desk, &ready, &[]).await?;
+    let (linked, link) = watch::channel(None);
+    let gate = Arc::new(Gate {
+        desk: Arc::clone(&desk),
+        link,
+        joining: Mutex::default(),
+    });
+    tokio::task::spawn_local(tell_refusals(Arc::clone(&desk), refused));
+    let guest = serve_sandbox(
+        Channel::new(launcher)?,
+        Arc::clone(&pipeline),
+        &gate,
+        linked,
+    );
+    tokio::pin!(guest);
+    loop {
+        tokio::select! {
+            request = receive::<GateRequest>(&desk) => match request? {
+                Some((request, given)) => gate.obey(request, given).await?,
+                None => bail!("the desk is gone"),
+            },
+            revoked = revocations.recv() => match revoked {
+                Some(credential) => pipeline.revoke(credential.as_ref()),
+                None => bail!("the notary is gone: nothing may leave"),
+            },
+            ended = &mut guest => return ended,
+            gone = supervisor.receive() => {
+                gone?;
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Waits for the session's limits and makes the pipeline: CA, roots, pins.
+async fn configure(desk: &Channel, start: &Start, ports: Ports) -> anyhow::Result<Arc<Pipeline>> {
+    let (request, _) = receive::<GateRequest>(desk)
+        .await?
+        .context("the desk is gone")?;
+    let GateRequest::Configure(configuration) = request else {
+        bail!("no configuration")
+    };
+    entries::pipeline(&configuration, &start.upstreams, ports)
+}
+
+/// Tells the desk what was refused, for the summary at the session's end.
+async fn tell_refusals(
+    desk: Arc<Channel>,
+    mut refused: mpsc::UnboundedReceiver<(String, torno_policy::Refusal)>,
+) {
+    while let Some((target, refusal)) = refused.recv().await {
+        let target = target.chars().take(256).collect();
+        if role_channel::send(&desk, &GateEvent::Refused { target, refusal }, &[])
+            .await
+            .is_err()
+        {
+            return;
+        }
+    }
+}
+
+/// Waits for the sandbox, then serves its way out and its guest until the link ends.
+async fn serve_sandbox(
+    launcher: Channel,
+    pipeline: Arc<Pipeline>,
+    gate: &Gate,
+    linked: watch::Sender<Option<Arc<Link>>>,
+) -> anyhow::Result<()> {
+    let Some((SandboxReady {}, given)) = receive(&launcher).await? else {
+        bail!("the launcher is gone")
+    };
+    let [tcp_v4, tcp_v6, dns_udp, dns_tcp, proxy, link] = exactly(given)?;
+    entries::serve(
+        entries::WayOut {
+            tcp_v4,
+            tcp_v6,
+            dns_udp,
+            dns_tcp,
+            proxy,
+        },
+        pipeline,
+    )?;
+    let (link, reader) = link::open(link).await?;
+    linked.send_replace(Some(link));
+    role_channel::send(&gate.desk, &GateEvent::GuestReady, &[]).await?;
+    reader.await.context("the link")
+}
+
+impl Gate {
+    /// What the desk wants.
+    async fn obey(
+        self: &Arc<Self>,
+        request: GateRequest,
+        given: Vec<OwnedFd>,
+    ) -> anyhow::Result<()> {
+        let [stream] = exactly(given)?;
+        match request {
+            GateRequest::Configure(_) => bail!("a second configuration"),
+            GateRequest::JoinExec { exec } => {
+                if let Some(joining) = self.joining().get(&exec) {
+                    // A command that ended meanwhile closes the stream.
+                    let _ = joining.send(stream);
+                }
+            }
+            GateRequest::StartExec(order) => {
+                let (join, joining) = mpsc::unbounded_channel();
+                self.joining().insert(order.exec, join);
+                let gate = Arc::clone(self);
+                tokio::task::spawn_local(async move {
+                    let exec = order.exec;
+                    let status = match gate.start_exec(*order).await {
+                        Ok((link, handle)) => exec::run(link, handle, stream, joining).await,
+                        Err(error) => {
+                            exec::fail(stream, "failed", &format!("{error:#}")).await;
+                            125
+                        }
+                    };
+                    gate.joining().remove(&exec);
+                    // A desk that is gone ends this gate.
+                    let ended = GateEvent::ExecEnded { exec, status };
+                    let _ = role_channel::send(&gate.desk, &ended, &[]).await;
+                });
+            }
+        }
+        Ok(())
+    }
+
+    async fn start_exec(
+        &self,
+        order: crate::orders::ExecOrder,
+    ) -> anyhow::Result<(Arc<Link>, link::ExecHandle)> {
+        let link = self
+            .link
+            .borrow()
+            .clone()
+            .context("the guest agent is not up")?;
+        let exec = ExecId(u32::try_from(order.exec).context("too many commands")?);
+        let handle = link.enter(exec)?;
+        let size = |t: torno_control_api::request::TerminalSize| TerminalSize {
+            rows: t.rows,
+            columns: t.columns,
+        };
+        link.say(&HostMessage::StartProcess {
+            exec,
+            argv: order.argv,
+            env: order.env,
+            cwd: order.cwd,
+            tty: order.terminal.map(size),
+        })
+        .await?;
+        Ok((link, handle))
+    }
+
+    fn joining(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, mpsc::UnboundedSender<OwnedFd>>> {
+        // The table is consistent after every statement, so a poisoned lock is still good.
+        self.joining.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The launcher: applies sandbox plans. It alone keeps root; it has no network, no credential and
+//! no session data but shape, and opens no path that a client named but the read-only directories
+//! of an accepted policy.
+
+mod removal;
+mod sandboxes;
+
+use crate::orders::{FromSupervisor, LauncherReply, LauncherRequest, SandboxReady};
+use crate::role_channel::{self, exactly, receive};
+use anyhow::{Context, bail};
+use sandboxes::{Failed, Sandboxes};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::fd::{AsFd, OwnedFd};
+use tokio::sync::mpsc;
+use torno_control_api::channel::Channel;
+use torno_policy::names::SessionId;
+
+/// The keeper process beside each sandbox.
+pub(crate) fn keeper(arguments: Vec<String>) -> std::process::ExitCode {
+    torno_sandbox::keeper_main(arguments.into_iter().map(OsString::from))
+}
+
+/// Runs the role until the supervisor's channel closes.
+pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
+    let (start, descriptors) = receive(&supervisor).await?.context("no start")?;
+    let FromSupervisor::Start(start) = start else {
+        bail!("no start")
+    };
+    let [desk] = exactly(descriptors)?;
+    let desk = Channel::new(desk)?;
+    torno_sandbox::adopt_orphans().context("subreaper")?;
+    let mut sandboxes = Sandboxes::new(&start)?;
+    let mut gates: BTreeMap<SessionId, Channel> = BTreeMap::new();
+    let (ended, mut endings) = mpsc::unbounded_channel();
+    loop {
+        tokio::select! {
+            message = receive::<FromSupervisor>(&supervisor) => match message? {
+                Some((FromSupervisor::GateJoined { session, .. }, given)) => {
+                    let [gate] = exactly(given)?;
+                    gates.insert(session, Channel::new(gate)?);
+                }
+                Some((FromSupervisor::Kill { session }, _)) => {
+                    sandboxes.kill_at_once(session.as_ref());
+                }
+                Some(_) => bail!("not for the launcher"),
+                None => {
+                    sandboxes.kill_at_once(None);
+                    return Ok(());
+                }
+            },
+            request = receive::<LauncherRequest>(&desk) => {
+                let Some((request, given)) = request? else {
+                    sandboxes.kill_at_once(None);
+                    return Ok(());
+                };
+                let mut service = Service {
+                    sandboxes: &mut sandboxes,
+                    gates: &mut gates,
+                    ended: &ended,
+                };
+                let (reply, give) = service.serve(request, given).await;
+                let give: Vec<_> = give.iter().map(AsFd::as_fd).collect();
+                role_channel::send(&desk, &reply, &give).await?;
+            }
+            Some(session) = endings.recv() => {
+                let event = LauncherReply::SandboxEnded { session };
+                role_channel::send(&desk, &event, &[]).await?;
+            }
+        }
+    }
+}
+
+/// One request.
+struct Service<'a> {
+    sandboxes: &'a mut Sandboxes,
+    gates: &'a mut BTreeMap<SessionId, Channel>,
+    ended: &'a mpsc::UnboundedSender<SessionId>,
+}
+
+impl Service<'_> {
+    async fn serve(
+        &mut self,
+        request: LauncherRequest,
+        given: Vec<OwnedFd>,
+    ) -> (LauncherReply, Option<OwnedFd>) {
+        match self.try_serve(request, given).await {
+            Ok(reply) => reply,
+            Err(Failed {
+                code,
+                message,
+                hint,
+            }) => (
+                LauncherReply::Failed {
+                    code,
+                    message,
+                    hint,
+                },
+                None,
+            ),
+        }
+    }
+
+    async fn try_serve(
+        &mut self,
+        request: LauncherRequest,
+        given: Vec<OwnedFd>,
+    ) -> Result<(LauncherReply, Option<OwnedFd>), Failed> {
+        let reply = match request {
+            LauncherRequest::Prepare { session, owner } => {
+                let workspace = self.sandboxes.prepare(&session, owner)?;
+                return Ok((LauncherReply::Prepared, Some(workspace)));
+            }
+            LauncherRequest::OpenWorkspace { session } => {
+                let workspace = self.sandboxes.open_workspace(&session)?;
+                return Ok((LauncherReply::Workspace, Some(workspace)));
+            }
+            LauncherRequest::Start(order) => {
+                let session = order.session.clone();
+                let bound = given.into_iter().next();
+                let started = self.sandboxes.start(*order, bound)?;
+                self.hand_over(&session, &started.way_out).await?;
+                self.watch_end(&session, started.process);
+                LauncherReply::Started {
+                    environment: started.environment,
+                }
+            }
+            LauncherRequest::Kill { session } => {
+                self.gates.remove(&session);
+                let census = self.sandboxes.kill(&session);
+                LauncherReply::Killed {
+                    before: census.0,
+                    after: census.1,
+                }
+            }
+            LauncherRequest::Remove {
+                session,
+                keep_workspace,
+            } => {
+                self.gates.remove(&session);
+                self.sandboxes.remove(&session, keep_workspace)?;
+                LauncherReply::Removed
+            }
+            LauncherRequest::Probe => LauncherReply::Probed(self.sandboxes.probe()),
+        };
+        Ok((reply, None))
+    }
+
+    /// Gives the session's gate its way out and the link.
+    async fn hand_over(&mut self, session: &SessionId, way_out: &[OwnedFd]) -> Result<(), Failed> {
+        let gate = self
+            .gates
+            .get(session)
+            .ok_or_else(|| Failed::internal("the gate is gone"))?;
+        let give: Vec<_> = way_out.iter().map(AsFd::as_fd).collect();
+        let sent = role_channel::send(gate, &SandboxReady {}, &give).await;
+        sent.map_err(|e| Failed::internal(&format!("{e:#}")))
+    }
+
+    /// Says once when the sandbox's first process has ended.
+    fn watch_end(&self, session: &SessionId, process: OwnedFd) {
+        let (ended, session) = (self.ended.clone(), session.clone());
+        tokio::task::spawn_local(async move {
+            // A thread of the blocking pool would wait as well; polling a pidfd costs less.
+            while !sandboxes::has_ended(&process) {
+                tokio::time::sleep(sandboxes::END_POLL).await;
+            }
+            // The receiver lives as long as the launcher.
+            let _ = ended.send(session);
+        });
+    }
+}

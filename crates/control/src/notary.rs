@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The notary's role: its sockets around `torno-notary`. Everything that all gates sent since the
+//! last turn is answered as one batch, with at most one flush of the record.
+
+mod opening;
+mod sockets;
+
+use crate::confine;
+use crate::dialer::boot_ms;
+use crate::orders::FromSupervisor;
+use crate::role_channel::{self, exactly, receive};
+use crate::roles::Role;
+use anyhow::{Context, bail};
+use sockets::{FromGate, Gates, OperatorCall};
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::time::Duration;
+use torno_control_api::channel::{Channel, Listener};
+use torno_notary::{Effect, Notary, Now};
+use torno_notary_protocol::desk::DeskMessage;
+use torno_notary_protocol::dial::DialAlarm;
+use torno_notary_protocol::gate::NotaryMessage;
+use torno_policy::names::SessionId;
+
+/// LIMIT: messages of gates in one batch; the rest is the next.
+const BATCH_MAX: usize = 256;
+/// Half of the promise that a written record is on disk within 100 ms.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Runs the role until the supervisor's or the desk's channel closes.
+pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
+    let (start, descriptors) = receive(&supervisor).await?.context("no start")?;
+    let FromSupervisor::Start(start) = start else {
+        bail!("no start")
+    };
+    let [operators, desk, dialer] = exactly(descriptors)?;
+    torno_vault::harden_process().context("hardening")?;
+    let own = confine::directory(&start.directory)?;
+    let owner_uid = start.owner_uid;
+    let config = opening::config(*start)?;
+    // Before the store's thread exists, so that it is confined as well.
+    confine::role(
+        Role::Notary,
+        &[confine::Reach {
+            place: own.as_fd(),
+            write: true,
+        }],
+    )?;
+    let mut notary = Notary::open(config, now())?;
+    let (desk, dialer) = (Rc::new(Channel::new(desk)?), Rc::new(Channel::new(dialer)?));
+    let (mut gates, mut from_gates) = Gates::new();
+    let mut calls = sockets::serve_operators(Listener::new(operators)?, owner_uid);
+    let mut from_desk = sockets::read_all::<DeskMessage>(Rc::clone(&desk));
+    let mut alarms = sockets::read_all::<DialAlarm>(dialer);
+    let mut tick = tokio::time::interval(TICK);
+    let mut batch = Vec::with_capacity(BATCH_MAX);
+    loop {
+        tokio::select! {
+            biased;
+            message = receive::<FromSupervisor>(&supervisor) => match message? {
+                Some((FromSupervisor::GateJoined { session, generation }, given)) => {
+                    let [gate] = exactly(given)?;
+                    let id = gates.join(Channel::new(gate)?);
+                    notary.gate_joined(id, session, generation);
+                }
+                Some((FromSupervisor::Kill { session }, _)) => kill(&mut notary, &mut gates, session),
+                Some(_) => bail!("not for the notary"),
+                None => return close(notary),
+            },
+            message = from_desk.recv() => {
+                let Some(message) = message else { return close(notary) };
+                let reaction = notary.desk(message, now());
+                carry_out(&notary, &mut gates, reaction.effects);
+                if let Some(reply) = reaction.reply {
+                    role_channel::send(&desk, &reply, &[]).await?;
+                }
+            }
+            Some(alarm) = alarms.recv() => notary.dial_alarm(alarm, now()),
+            Some(call) = calls.recv() => answer_operator(&mut notary, &mut gates, call),
+            _ = tick.tick() => notary.tick(now())?,
+            count = from_gates.recv_many(&mut batch, BATCH_MAX) => {
+                if count > 0 {
+                    answer_gates(&mut notary, &mut gates, batch.drain(..));
+                }
+            }
+        }
+    }
+}
+
+/// One batch of gates' messages.
+fn answer_gates(notary: &mut Notary, gates: &mut Gates, batch: impl Iterator<Item = FromGate>) {
+    let mut messages = Vec::new();
+    let mut left = Vec::new();
+    for from in batch {
+        match from {
+            FromGate::Message(gate, message) => messages.push((gate, message)),
+            FromGate::Malformed(gate) => {
+                notary.gate_alarm(gate, now());
+                left.push(gate);
+            }
+            FromGate::Left(gate) => left.push(gate),
+        }
+    }
+    for frame in notary.from_gates(messages, now()) {
+        if !gates.send(frame.gate, &frame.message, &frame.credentials) {
+            left.push(frame.gate);
+        }
+    }
+    for gate in left {
+        gates.leave(gate);
+        notary.gate_left(gate);
+    }
+}
+
+fn answer_operator(notary: &mut Notary, gates: &mut Gates, call: OperatorCall) {
+    let reaction = notary.operator(call.request, &call.attachments, now());
+    carry_out(notary, gates, reaction.effects);
+    if let Some(reply) = reaction.reply {
+        // An operator who went away needs no reply.
+        let _ = call.reply.send(reply);
+    }
+}
+
+/// Effects come before the reply: who is told that a credential is revoked can rely on it.
+fn carry_out(notary: &Notary, gates: &mut Gates, effects: Vec<Effect>) {
+    for Effect::Revoke {
+        session,
+        credential,
+    } in effects
+    {
+        for gate in notary.gates_of(&session) {
+            let message = NotaryMessage::Revoke {
+                credential: credential.clone(),
+            };
+            gates.send(gate, &message, &[]);
+        }
+    }
+}
+
+/// The kill-only socket was used: standing first, the rest is the supervisor's and the desk's.
+fn kill(notary: &mut Notary, gates: &mut Gates, session: Option<SessionId>) {
+    let ticket = torno_notary_protocol::gate::Ticket(0);
+    let reaction = notary.desk(DeskMessage::Kill { ticket, session }, now());
+    carry_out(notary, gates, reaction.effects);
+}
+
+fn close(notary: Notary) -> anyhow::Result<()> {
+    notary
+        .close(now())
+        .context("the notary's stores could not be closed in order")
+}
+
+/// Both clocks, read once for a batch.
+fn now() -> Now {
+    let wall = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    let ms = wall
+        .tv_sec
+        .saturating_mul(1_000)
+        .saturating_add(wall.tv_nsec / 1_000_000);
+    Now {
+        unix_ms: u64::try_from(ms).unwrap_or_default(),
+        boot_ms: boot_ms(),
+    }
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The notary's sockets: gates, desk, dialer, operators. Each is read by a task of its own that
+//! only parses and queues; one loop decides. A gate that does not read its answers is let go.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use tokio::sync::{mpsc, oneshot};
+use torno_control_api::channel::{Channel, Listener, Peer};
+use torno_notary::GateId;
+use torno_notary_protocol::gate::{GateMessage, NotaryMessage};
+use torno_notary_protocol::operator::{OperatorReply, OperatorRequest};
+use torno_notary_protocol::transit::{self, CredentialInTransit};
+use zeroize::Zeroizing;
+
+/// LIMIT: messages of all gates that wait; beyond it gates wait in their sockets.
+const FROM_GATES_MAX: usize = 1024;
+/// LIMIT: frames that wait for one gate to read them.
+const TO_GATE_MAX: usize = 256;
+/// LIMIT: calls of operators that wait.
+const CALLS_MAX: usize = 16;
+/// LIMIT: messages of desk or dialer that wait.
+const MESSAGES_MAX: usize = 64;
+
+/// What a gate's socket brought.
+pub(super) enum FromGate {
+    Message(GateId, GateMessage),
+    /// What is no message of the protocol; the socket is closed after it.
+    Malformed(GateId),
+    Left(GateId),
+}
+
+/// The gates' sockets.
+pub(super) struct Gates {
+    writers: BTreeMap<GateId, mpsc::Sender<Zeroizing<Vec<u8>>>>,
+    next: u64,
+    events: mpsc::Sender<FromGate>,
+}
+
+impl Gates {
+    pub(super) fn new() -> (Self, mpsc::Receiver<FromGate>) {
+        let (events, receiver) = mpsc::channel(FROM_GATES_MAX);
+        (
+            Self {
+                writers: BTreeMap::new(),
+                next: 1,
+                events,
+            },
+            receiver,
+        )
+    }
+
+    /// Takes a gate's socket. Its number is never used again.
+    pub(super) fn join(&mut self, channel: Channel) -> GateId {
+        let gate = GateId(self.next);
+        self.next += 1;
+        let channel = Rc::new(channel);
+        let (writer, queue) = mpsc::channel(TO_GATE_MAX);
+        self.writers.insert(gate, writer);
+        tokio::task::spawn_local(write(Rc::clone(&channel), queue));
+        tokio::task::spawn_local(read(gate, channel, self.events.clone()));
+        gate
+    }
+
+    /// Sends one frame; false when the gate is gone or does not read.
+    pub(super) fn send(
+        &mut self,
+        gate: GateId,
+        message: &NotaryMessage,
+        credentials: &[CredentialInTransit],
+    ) -> bool {
+        let Ok(frame) = transit::encode(message, credentials) else {
+            return false;
+        };
+        self.writers
+            .get(&gate)
+            .is_some_and(|writer| writer.try_send(frame).is_ok())
+    }
+
+    /// Closes a gate's socket.
+    pub(super) fn leave(&mut self, gate: GateId) {
+        self.writers.remove(&gate);
+    }
+}
+
+async fn write(channel: Rc<Channel>, mut queue: mpsc::Receiver<Zeroizing<Vec<u8>>>) {
+    while let Some(frame) = queue.recv().await {
+        if channel.send(&frame, &[]).await.is_err() {
+            return;
+        }
+    }
+    // Leaving means that the gate sees the end as well, though its reader still waits.
+    channel.close();
+}
+
+async fn read(gate: GateId, channel: Rc<Channel>, events: mpsc::Sender<FromGate>) {
+    let end = loop {
+        match channel.receive().await {
+            Ok(Some(packet)) => match serde_json::from_slice(&packet.bytes) {
+                Ok(message) => {
+                    if events.send(FromGate::Message(gate, message)).await.is_err() {
+                        return;
+                    }
+                }
+                Err(_) => break FromGate::Malformed(gate),
+            },
+            Ok(None) => break FromGate::Left(gate),
+            Err(_) => break FromGate::Malformed(gate),
+        }
+    };
+    // The notary's loop ended: nothing is left to tell.
+    let _ = events.send(end).await;
+}
+
+/// Reads a role of ours to its end. A message of another shape ends the reading, and with it us.
+pub(super) fn read_all<M: serde::de::DeserializeOwned + 'static>(
+    channel: Rc<Channel>,
+) -> mpsc::Receiver<M> {
+    let (sender, receiver) = mpsc::channel(MESSAGES_MAX);
+    tokio::task::spawn_local(async move {
+        while let Ok(Some((message, _))) = crate::role_channel::receive::<M>(&channel).await {
+            if sender.send(message).await.is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// One call of an operator.
+pub(super) struct OperatorCall {
+    pub(super) request: OperatorRequest,
+    pub(super) attachments: Vec<CredentialInTransit>,
+    pub(super) reply: oneshot::Sender<OperatorReply>,
+}
+
+/// Accepts operators: the daemon's own user, or root. Everybody else is closed at once.
+pub(super) fn serve_operators(listener: Listener, owner_uid: u32) -> mpsc::Receiver<OperatorCall> {
+    let (calls, receiver) = mpsc::channel(CALLS_MAX);
+    tokio::task::spawn_local(async move {
+        loop {
+            match listener.accept().await {
+                Ok((channel, Peer { uid, .. })) if uid == owner_uid || uid == 0 => {
+                    tokio::task::spawn_local(serve_operator(channel, calls.clone()));
+                }
+                Ok((_, peer)) => tracing::warn!("uid {} is no operator", peer.uid),
+                Err(error) => {
+                    tracing::error!("accept: {error}");
+                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                }
+            }
+        }
+    });
+    receiver
+}
+
+async fn serve_operator(channel: Channel, calls: mpsc::Sender<OperatorCall>) {
+    while let Ok(Some(packet)) = channel.receive().await {
+        let bytes = Zeroizing::new(packet.bytes);
+        let (reply, answer) = oneshot::channel();
+        let answer = match transit::decode::<OperatorRequest>(&bytes) {
+            Ok((request, attachments)) => {
+                let call = OperatorCall {
+                    request,
+                    attachments,
+                    reply,
+                };
+                if calls.send(call).await.is_err() {
+                    return;
+                }
+                let Ok(answer) = answer.await else { return };
+                answer
+            }
+            Err(error) => OperatorReply::Failed {
+                code: "malformed_request".to_owned(),
+                message: format!("{error}; run the torno and tornod of one release"),
+            },
+        };
+        let Ok(frame) = transit::encode(&answer, &[]) else {
+            return;
+        };
+        if channel.send(&frame, &[]).await.is_err() {
+            return;
+        }
+    }
+}

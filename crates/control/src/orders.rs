@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The closed message sets between the roles, besides those of `torno-notary-protocol`.
+//!
+//! The supervisor writes [`FromSupervisor`] and reads only [`Order`], a packet of fixed size:
+//! it parses nothing.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use torno_control_api::request::TerminalSize;
+use torno_policy::grant::{FileRules, Isolation, Limits, WorkspaceMode};
+use torno_policy::names::{Generation, SessionId};
+
+use crate::upstreams::Upstreams;
+
+/// What the supervisor tells a role. Descriptors travel with the message, in the order of
+/// [`crate::roles`].
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum FromSupervisor {
+    /// The first message to each role.
+    Start(Box<Start>),
+    /// A gate was started. To notary, dialer, launcher and desk, each with its end of a channel to
+    /// that gate.
+    GateJoined {
+        /// The gate's session.
+        session: SessionId,
+        /// And its generation.
+        generation: Generation,
+    },
+    /// A gate ended. To the desk.
+    GateLeft {
+        /// The gate's session.
+        session: SessionId,
+    },
+    /// The kill-only socket was used, or the daemon ends. To notary, launcher and desk.
+    Kill {
+        /// Nothing means every session.
+        session: Option<SessionId>,
+    },
+}
+
+/// What a role needs to begin.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Start {
+    /// The state directory (notary: its own; launcher: the sandboxes').
+    pub(crate) directory: PathBuf,
+    /// The organisation's policy text, when there is one (notary).
+    pub(crate) organisation: Option<String>,
+    /// Operator-pinned upstreams and company proxy (dialer, gate).
+    pub(crate) upstreams: Upstreams,
+    /// The daemon runs as root (launcher).
+    pub(crate) root: bool,
+    /// A gate's session.
+    pub(crate) session: Option<SessionId>,
+    /// The operator's token, SHA-256 (desk).
+    pub(crate) operator_digest: Option<[u8; 32]>,
+    /// Where the guest agent lies (launcher).
+    pub(crate) guest: PathBuf,
+    /// 32 random bytes that notary and dialer share.
+    pub(crate) receipt_key: Option<[u8; 32]>,
+    /// The uid whose people may use the notary's socket, besides root.
+    pub(crate) owner_uid: u32,
+}
+
+/// What the desk, or the kill-only socket, orders of the supervisor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Start a gate.
+    SpawnGate {
+        /// For this session.
+        session: SessionId,
+        /// At this generation.
+        generation: Generation,
+    },
+    /// End a gate's process at once.
+    EndGate {
+        /// Whose.
+        session: SessionId,
+    },
+    /// Start a porter as this user; the packet carries its descriptors.
+    SpawnPorter {
+        /// The user.
+        uid: u32,
+        /// The group.
+        gid: u32,
+    },
+    /// Kill one session, or all.
+    Kill {
+        /// Which.
+        session: Option<SessionId>,
+    },
+}
+
+/// Bytes of an order on the wire: kind, 26 of session (zero-filled), two numbers.
+pub(crate) const ORDER_BYTES: usize = 1 + SESSION_BYTES + 8 + 4;
+const SESSION_BYTES: usize = 26;
+
+impl Order {
+    /// Writes the packet.
+    pub(crate) fn encode(&self) -> [u8; ORDER_BYTES] {
+        let (kind, session, first, second) = match self {
+            Self::SpawnGate {
+                session,
+                generation,
+            } => (1, Some(session), generation.0, 0),
+            Self::EndGate { session } => (2, Some(session), 0, 0),
+            Self::SpawnPorter { uid, gid } => (3, None, u64::from(*uid), *gid),
+            Self::Kill { session } => (4, session.as_ref(), 0, 0),
+        };
+        let mut packet = [0_u8; ORDER_BYTES];
+        let name = session.map_or(&[][..], |s| s.as_str().as_bytes());
+        let fields = [kind]
+            .into_iter()
+            .chain(
+                name.iter()
+                    .copied()
+                    .chain(std::iter::repeat(0))
+                    .take(SESSION_BYTES),
+            )
+            .chain(first.to_le_bytes())
+            .chain(second.to_le_bytes());
+        for (to, from) in packet.iter_mut().zip(fields) {
+            *to = from;
+        }
+        packet
+    }
+
+    /// Reads a packet of exactly [`ORDER_BYTES`].
+    pub(crate) fn decode(packet: &[u8]) -> Option<Self> {
+        let packet: &[u8; ORDER_BYTES] = packet.try_into().ok()?;
+        let (&kind, rest) = packet.split_first()?;
+        let (name, rest) = rest.split_at_checked(SESSION_BYTES)?;
+        let (first, second) = rest.split_first_chunk::<8>()?;
+        let first = u64::from_le_bytes(*first);
+        let second = u32::from_le_bytes(second.try_into().ok()?);
+        let name = std::str::from_utf8(name).ok()?.trim_end_matches('\0');
+        let session = || SessionId::parse(name).ok();
+        match kind {
+            1 => Some(Self::SpawnGate {
+                session: session()?,
+                generation: Generation(first),
+            }),
+            2 => Some(Self::EndGate {
+                session: session()?,
+            }),
+            3 => Some(Self::SpawnPorter {
+                uid: u32::try_from(first).ok()?,
+                gid: second,
+            }),
+            4 if name.is_empty() => Some(Self::Kill { session: None }),
+            4 => Some(Self::Kill {
+                session: Some(session()?),
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// Desk → launcher. Replies come in order.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum LauncherRequest {
+    /// Make the sandbox's directory. The reply carries its workspace directory, owned by `owner`.
+    Prepare {
+        /// Which.
+        session: SessionId,
+        /// The caller's uid, so that the porter may fill it.
+        owner: u32,
+    },
+    /// Start the sandbox; listeners and link go to the session's gate. With a bound workspace the
+    /// message carries its directory.
+    Start(Box<SandboxOrder>),
+    /// Kill it and say how many processes were alive before and after.
+    Kill {
+        /// Which.
+        session: SessionId,
+    },
+    /// After `Kill`: remove everything of it but a workspace that may still be brought back.
+    Remove {
+        /// Which.
+        session: SessionId,
+        /// Keep the workspace copy for `diff` and `apply`.
+        keep_workspace: bool,
+    },
+    /// The workspace copy of an ended session: the reply carries its directory.
+    OpenWorkspace {
+        /// Which.
+        session: SessionId,
+    },
+    /// Boot probes of every level.
+    Probe,
+}
+
+/// What the launcher needs for a start: no secret, no session data but shape.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SandboxOrder {
+    pub(crate) session: SessionId,
+    pub(crate) isolation: Isolation,
+    /// Host directory and where it appears inside.
+    pub(crate) also: Vec<(PathBuf, PathBuf)>,
+    pub(crate) workspace: WorkspaceMode,
+    pub(crate) files: FileRules,
+    pub(crate) env: Vec<(String, String)>,
+    pub(crate) limits: Limits,
+    pub(crate) ca_pem: String,
+    pub(crate) git_hosts: Vec<String>,
+}
+
+/// Launcher → desk.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum LauncherReply {
+    /// Prepared; the workspace directory comes with this message.
+    Prepared,
+    /// Started.
+    Started {
+        /// The environment of its first process: what every command starts from.
+        environment: Vec<(String, String)>,
+    },
+    /// Killed.
+    Killed {
+        /// Processes alive when it began.
+        before: u32,
+        /// Processes alive after.
+        after: u32,
+    },
+    /// Removed.
+    Removed,
+    /// The workspace directory comes with this message.
+    Workspace,
+    /// What works.
+    Probed(Vec<ProbeResult>),
+    /// It failed and was undone.
+    Failed {
+        /// A stable code.
+        code: String,
+        /// What failed.
+        message: String,
+        /// What to do next.
+        hint: String,
+    },
+    /// Not a reply: the sandbox's first process ended by itself.
+    SandboxEnded {
+        /// Which.
+        session: SessionId,
+    },
+}
+
+/// Launcher → gate: the sandbox runs. With it come the descriptors of the session's way out, in this
+/// order: capture listener (IPv4), capture listener (IPv6), DNS (UDP), DNS (TCP), proxy listener, link.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SandboxReady {}
+
+/// One level's probe.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct ProbeResult {
+    pub(crate) isolation: Isolation,
+    pub(crate) works: bool,
+    /// Guarantees that hold, or what is missing.
+    pub(crate) lines: Vec<String>,
+    /// Walls that are absent at this level.
+    pub(crate) absent: Vec<String>,
+    pub(crate) fix: Option<String>,
+}
+
+/// Desk → gate.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum GateRequest {
+    /// The session's limits and names, before the sandbox starts. Answered by `Ready`.
+    Configure(Box<GateConfiguration>),
+    /// Run a command; the message carries its stream.
+    StartExec(Box<ExecOrder>),
+    /// Join a running command; the message carries the stream.
+    JoinExec {
+        /// Which.
+        exec: u64,
+    },
+}
+
+/// What a gate needs to know of its session.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct GateConfiguration {
+    pub(crate) limits: Limits,
+    /// Values of this session's placeholders by credential, for what is shown in scrubbed answers.
+    pub(crate) placeholders: BTreeMap<String, String>,
+}
+
+/// A command to run inside.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ExecOrder {
+    pub(crate) exec: u64,
+    pub(crate) argv: Vec<String>,
+    pub(crate) env: Vec<(String, String)>,
+    pub(crate) cwd: String,
+    pub(crate) terminal: Option<TerminalSize>,
+}
+
+/// Gate → desk. Nothing here is a workload's bytes: numbers and closed words.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum GateEvent {
+    /// The session CA exists; the public certificate.
+    Ready {
+        /// PEM.
+        ca_pem: String,
+    },
+    /// The gate can't serve: no CA, no roots.
+    Unusable {
+        /// Why.
+        message: String,
+    },
+    /// The guest agent answered.
+    GuestReady,
+    /// A command ended.
+    ExecEnded {
+        /// Which.
+        exec: u64,
+        /// Exit status, or 128 + signal.
+        status: i32,
+    },
+    /// A request was refused; for the summary at the session's end.
+    Refused {
+        /// `METHOD scheme://host:port` or the escaped target, at most 256 characters.
+        target: String,
+        /// Why.
+        refusal: torno_policy::Refusal,
+    },
+}
+
+/// Desk → porter, with the job's directories in the order written here.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum PorterJob {
+    /// Copy the first directory into the second, searching and hiding on the way; what lay there
+    /// is written to the third descriptor as [`Baseline`].
+    CopyIn {
+        /// What to look for.
+        fingerprints: Vec<torno_notary_protocol::desk::Fingerprint>,
+        /// Bytes that may be copied.
+        bytes_max: u64,
+    },
+    /// Search the one directory, copying nothing (a bound workspace).
+    Search {
+        /// What to look for.
+        fingerprints: Vec<torno_notary_protocol::desk::Fingerprint>,
+    },
+    /// Compare: original, changed, baseline, pipe to write the diff to.
+    Diff,
+    /// Bring back: target, changed, baseline, pipe for the report.
+    Apply {
+        /// Only these.
+        paths: Option<Vec<String>>,
+        /// Host-executing paths that the person confirmed.
+        confirmed: Vec<String>,
+    },
+}
+
+/// What lay in the workspace when it was copied in: path → digest and mode. A file of the desk.
+pub(crate) type Baseline = BTreeMap<String, BaselineEntry>;
+
+/// One entry of the baseline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BaselineEntry {
+    /// SHA-256 of the content, or of the link's target.
+    pub(crate) digest: String,
+    /// It may be executed.
+    pub(crate) executable: bool,
+    /// It is a symbolic link.
+    pub(crate) link: bool,
+}
+
+/// Porter → desk.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum PorterReply {
+    /// Copied or searched.
+    Copied {
+        /// What was hidden: place and shape.
+        hidden: Vec<(String, String)>,
+        /// Entries that were left out (sockets, devices, FIFOs).
+        left_out: Vec<String>,
+    },
+    /// Compared or applied.
+    Done {
+        /// Changed paths.
+        changed: u32,
+    },
+    /// A vault value was found: where, and whose.
+    VaultValue {
+        /// The place.
+        place: String,
+        /// The credential's name.
+        credential: String,
+    },
+    /// It failed.
+    Failed {
+        /// What failed.
+        message: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_is_read_back_and_nothing_else_is_an_order() {
+        let session = SessionId::parse("abcdefghijklmnopqrstuvwxyz").unwrap();
+        for order in [
+            Order::SpawnGate {
+                session: session.clone(),
+                generation: Generation(u64::MAX),
+            },
+            Order::EndGate {
+                session: session.clone(),
+            },
+            Order::SpawnPorter {
+                uid: 1000,
+                gid: u32::MAX,
+            },
+            Order::Kill {
+                session: Some(session),
+            },
+            Order::Kill { session: None },
+        ] {
+            let packet = order.encode();
+            assert_eq!(Order::decode(&packet), Some(order));
+            assert_eq!(Order::decode(&packet[1..]), None);
+        }
+        assert_eq!(Order::decode(&[0; ORDER_BYTES]), None);
+        assert_eq!(Order::decode(&[2; ORDER_BYTES]), None);
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The porter: one job on files, as the caller's user, with nothing reachable but the job's
+//! directories. It walks by handle, never follows a link, and leaves special files out.
+
+mod apply;
+mod changes;
+mod copy;
+mod diff;
+mod tree;
+
+use crate::confine::{self, Reach};
+use crate::orders::{PorterJob, PorterReply};
+use crate::role_channel::{exactly, receive, send};
+use crate::roles::Role;
+use anyhow::Context;
+use std::os::fd::{AsFd, OwnedFd};
+use torno_control_api::channel::Channel;
+
+/// Does one job and ends.
+pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
+    let packet = supervisor.receive().await?.context("no job")?;
+    let mut descriptors = packet.descriptors.into_iter();
+    let desk = Channel::new(descriptors.next().context("no channel to the desk")?)?;
+    let job_descriptors: Vec<OwnedFd> = descriptors.collect();
+    let (job, _) = receive::<PorterJob>(&desk).await?.context("no job")?;
+    let reach: Vec<_> = job_descriptors
+        .iter()
+        .enumerate()
+        .filter(|(_, fd)| is_directory(fd))
+        .map(|(at, fd)| Reach {
+            place: fd.as_fd(),
+            write: writes(&job, at),
+        })
+        .collect();
+    confine::role(Role::Porter, &reach)?;
+    let reply = do_job(job, job_descriptors);
+    let reply = reply.unwrap_or_else(|e| PorterReply::Failed {
+        message: format!("{e:#}"),
+    });
+    send(&desk, &reply, &[]).await
+}
+
+/// Which of a job's directories is written.
+fn writes(job: &PorterJob, at: usize) -> bool {
+    match job {
+        PorterJob::CopyIn { .. } => at == 1,
+        PorterJob::Apply { .. } => at == 0,
+        PorterJob::Search { .. } | PorterJob::Diff => false,
+    }
+}
+
+fn is_directory(fd: &OwnedFd) -> bool {
+    let kind = rustix::fs::fstat(fd).map(|s| rustix::fs::FileType::from_raw_mode(s.st_mode));
+    matches!(kind, Ok(rustix::fs::FileType::Directory))
+}
+
+fn do_job(job: PorterJob, descriptors: Vec<OwnedFd>) -> anyhow::Result<PorterReply> {
+    match job {
+        PorterJob::CopyIn {
+            fingerprints,
+            bytes_max,
+        } => {
+            let [source, target, baseline] = exactly(descriptors)?;
+            copy::copy_in(
+                &source,
+                &target,
+                baseline,
+                &copy::Rules {
+                    fingerprints,
+                    bytes_max,
+                },
+            )
+        }
+        PorterJob::Search { fingerprints } => {
+            let [source] = exactly(descriptors)?;
+            copy::search(&source, &fingerprints)
+        }
+        PorterJob::Diff => {
+            let [original, changed, baseline, pipe] = exactly(descriptors)?;
+            diff::write(&original, &changed, baseline, pipe)
+        }
+        PorterJob::Apply { paths, confirmed } => {
+            let [target, changed, baseline, pipe] = exactly(descriptors)?;
+            let wanted = apply::Wanted { paths, confirmed };
+            apply::bring_back(&target, &changed, baseline, pipe, &wanted)
+        }
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Tests of the way back.
+
+use super::*;
+use crate::orders::BaselineEntry;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+struct Place {
+    _dir: tempfile::TempDir,
+    target: PathBuf,
+    changed: PathBuf,
+    baseline: Baseline,
+}
+
+fn open(path: &Path) -> OwnedFd {
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap()
+}
+
+/// A workspace with one file that both sides have.
+fn place() -> Place {
+    let dir = tempfile::tempdir().unwrap();
+    let (target, changed) = (dir.path().join("target"), dir.path().join("changed"));
+    for side in [&target, &changed] {
+        std::fs::create_dir(side).unwrap();
+        std::fs::write(side.join("a.txt"), "one\n").unwrap();
+    }
+    let entry = BaselineEntry {
+        digest: tree::text_digest("one\n"),
+        executable: false,
+        link: false,
+    };
+    Place {
+        _dir: dir,
+        target,
+        changed,
+        baseline: Baseline::from([("a.txt".to_owned(), entry)]),
+    }
+}
+
+fn apply(place: &Place, confirmed: &[&str]) -> String {
+    let baseline = place.target.with_file_name("baseline");
+    std::fs::write(&baseline, serde_json::to_vec(&place.baseline).unwrap()).unwrap();
+    let report = place.target.with_file_name("report");
+    let wanted = Wanted {
+        paths: None,
+        confirmed: confirmed.iter().map(|path| (*path).to_owned()).collect(),
+    };
+    let pipe = File::create(&report).unwrap().into();
+    let baseline = File::open(&baseline).unwrap().into();
+    bring_back(
+        &open(&place.target),
+        &open(&place.changed),
+        baseline,
+        pipe,
+        &wanted,
+    )
+    .unwrap();
+    std::fs::read_to_string(report).unwrap()
+}
+
+#[test]
+fn changes_come_back_and_what_the_person_changed_meanwhile_stays() {
+    let place = place();
+    std::fs::write(place.changed.join("a.txt"), "two\n").unwrap();
+    std::fs::create_dir(place.changed.join("new")).unwrap();
+    std::fs::write(place.changed.join("new/b.txt"), "b").unwrap();
+    std::fs::write(place.target.join("a.txt"), "mine\n").unwrap();
+    assert_eq!(apply(&place, &[]), "conflict a.txt\nwrote new/b.txt\n");
+    assert_eq!(
+        std::fs::read_to_string(place.target.join("a.txt")).unwrap(),
+        "mine\n"
+    );
+    assert_eq!(
+        std::fs::read_to_string(place.target.join("new/b.txt")).unwrap(),
+        "b"
+    );
+}
+
+#[test]
+fn what_a_host_would_run_comes_back_only_by_its_own_confirmation() {
+    let place = place();
+    std::fs::create_dir_all(place.changed.join(".git/hooks")).unwrap();
+    std::fs::write(place.changed.join(".git/hooks/pre-commit"), "#!/bin/sh").unwrap();
+    assert_eq!(apply(&place, &[]), "asks .git/hooks/pre-commit\n");
+    assert!(!place.target.join(".git").exists());
+    assert_eq!(
+        apply(&place, &[".git/hooks/pre-commit"]),
+        "wrote .git/hooks/pre-commit\n"
+    );
+}
+
+// ATTACK: 164
+#[test]
+fn a_link_made_inside_neither_comes_back_nor_is_followed_on_either_side() {
+    let place = place();
+    let host = place.target.with_file_name("host");
+    std::fs::create_dir(&host).unwrap();
+    std::fs::write(host.join("secret"), "secret").unwrap();
+    symlink(&host, place.target.join("out")).unwrap();
+    symlink(host.join("secret"), place.changed.join("stolen")).unwrap();
+    std::fs::create_dir(place.changed.join("out")).unwrap();
+    std::fs::write(place.changed.join("out/secret"), "overwritten").unwrap();
+    std::fs::remove_file(place.changed.join("a.txt")).unwrap();
+    let report = apply(&place, &[]);
+    assert!(report.contains("left out/secret:"), "{report}");
+    assert!(report.contains("left stolen:"), "{report}");
+    assert!(report.contains("deleted a.txt"), "{report}");
+    assert_eq!(
+        std::fs::read_to_string(host.join("secret")).unwrap(),
+        "secret"
+    );
+    assert!(!place.target.join("stolen").exists());
+}

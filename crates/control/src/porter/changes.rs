@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a session changed, and which of it would run on a host.
+
+use super::tree::{self, Entry};
+use crate::orders::{Baseline, BaselineEntry};
+use anyhow::Context;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+
+/// LIMIT: the baseline of a million entries with long names.
+const BASELINE_BYTES_MAX: u64 = 512 * 1024 * 1024;
+
+/// One changed path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) path: String,
+    pub(super) kind: Kind,
+}
+
+/// How it changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Added,
+    Modified,
+    Deleted,
+}
+
+/// Reads the baseline that was written at copy-in.
+pub(super) fn read_baseline(file: OwnedFd) -> anyhow::Result<Baseline> {
+    let reader = std::io::BufReader::new(File::from(file).take(BASELINE_BYTES_MAX));
+    serde_json::from_reader(reader).context("the baseline of this session can't be read")
+}
+
+/// Compares the session's copy with the baseline, in order of paths.
+pub(super) fn of(changed: &OwnedFd, baseline: &Baseline) -> anyhow::Result<Vec<Change>> {
+    let mut now = Baseline::new();
+    tree::walk(changed, &mut |path, entry| {
+        match entry {
+            Entry::File { file, mode, .. } => {
+                let digest = tree::digest(file).with_context(|| format!("can't read `{path}`"))?;
+                let executable = mode & 0o100 != 0;
+                now.insert(
+                    path.to_owned(),
+                    BaselineEntry {
+                        digest,
+                        executable,
+                        link: false,
+                    },
+                );
+            }
+            Entry::Link(to) => {
+                let digest = tree::text_digest(&to);
+                now.insert(
+                    path.to_owned(),
+                    BaselineEntry {
+                        digest,
+                        executable: false,
+                        link: true,
+                    },
+                );
+            }
+            // Directories come and go with their files; special files never come back.
+            Entry::Directory | Entry::Special => {}
+        }
+        Ok(())
+    })?;
+    let mut changes = Vec::new();
+    for (path, entry) in &now {
+        let kind = match baseline.get(path) {
+            None => Kind::Added,
+            Some(before) if before != entry => Kind::Modified,
+            Some(_) => continue,
+        };
+        changes.push(Change {
+            path: path.clone(),
+            kind,
+        });
+    }
+    let gone = baseline.keys().filter(|path| !now.contains_key(*path));
+    changes.extend(gone.map(|path| Change {
+        path: path.clone(),
+        kind: Kind::Deleted,
+    }));
+    changes.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(changes)
+}
+
+/// Files and directories that some program on a host runs or obeys without being asked: hooks,
+/// shells' and editors' configuration, CI, agents' settings, our own policy. Each is confirmed
+/// by a person, one by one.
+const RUNS_ON_HOST: &[&str] = &[
+    ".git/",
+    ".envrc",
+    ".github/",
+    ".gitlab-ci.yml",
+    ".circleci/",
+    ".buildkite/",
+    "Jenkinsfile",
+    ".travis.yml",
+    "azure-pipelines.yml",
+    ".vscode/",
+    ".idea/",
+    ".zed/",
+    ".nvim.lua",
+    ".exrc",
+    ".vimrc",
+    ".claude/",
+    "CLAUDE.md",
+    "AGENTS.md",
+    ".cursor/",
+    ".cursorrules",
+    ".mcp.json",
+    ".codex/",
+    ".gemini/",
+    ".aider.conf.yml",
+    ".gitattributes",
+    ".gitmodules",
+    ".husky/",
+    ".pre-commit-config.yaml",
+    ".tool-versions",
+    "mise.toml",
+    ".mise.toml",
+    ".direnv/",
+    ".devcontainer/",
+    ".cargo/config.toml",
+    ".cargo/config",
+    ".npmrc",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".pnpmfile.cjs",
+    "torno.toml",
+    "rust-toolchain.toml",
+    "rust-toolchain",
+];
+
+/// Whether a path is one of those, at any depth and in any case of letters.
+pub(super) fn runs_on_host(path: &str) -> bool {
+    let path = path.to_ascii_lowercase();
+    RUNS_ON_HOST.iter().any(|known| {
+        let known = known.to_ascii_lowercase();
+        match known.strip_suffix('/') {
+            Some(directory) => path.split('/').any(|part| part == directory),
+            None => path == known || path.ends_with(&format!("/{known}")),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_host_would_run_is_known_at_any_depth() {
+        for path in [
+            ".git/hooks/pre-commit",
+            "sub/.git/config",
+            ".envrc",
+            "a/.envrc",
+            ".GIT/config",
+            ".github/workflows/ci.yml",
+            ".vscode/tasks.json",
+            "torno.toml",
+            "x/.Cargo/config.toml",
+        ] {
+            assert!(runs_on_host(path), "{path}");
+        }
+        for path in [
+            "src/main.rs",
+            "git/config",
+            "my.envrc.md",
+            "docs/torno.toml.md",
+        ] {
+            assert!(!runs_on_host(path), "{path}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Tests of the way in.
+
+use super::*;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+fn open(path: &Path) -> OwnedFd {
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap()
+}
+
+struct Place {
+    _dir: tempfile::TempDir,
+    source: std::path::PathBuf,
+    target: std::path::PathBuf,
+    baseline: std::path::PathBuf,
+}
+
+fn place() -> Place {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name| dir.path().join(name);
+    let (source, target, baseline) = (path("source"), path("target"), path("baseline"));
+    std::fs::create_dir(&source).unwrap();
+    std::fs::create_dir(&target).unwrap();
+    Place {
+        _dir: dir,
+        source,
+        target,
+        baseline,
+    }
+}
+
+fn copy(place: &Place, fingerprints: Vec<Fingerprint>) -> anyhow::Result<PorterReply> {
+    let baseline = File::create(&place.baseline).unwrap().into();
+    let rules = Rules {
+        fingerprints,
+        bytes_max: 1 << 20,
+    };
+    copy_in(&open(&place.source), &open(&place.target), baseline, &rules)
+}
+
+fn fingerprint(value: &[u8]) -> Fingerprint {
+    let base = 0x1234_5678_9abc_def1 % ((1 << 61) - 1);
+    let window = value.first_chunk::<12>().unwrap();
+    let rolling = torno_vault::Rolling::of(base, window);
+    let salt = [7; 16];
+    let mut hash = <sha2::Sha256 as sha2::Digest>::new();
+    sha2::Digest::update(&mut hash, salt);
+    sha2::Digest::update(&mut hash, value);
+    Fingerprint {
+        credential: "github".to_owned(),
+        length: u32::try_from(value.len()).unwrap(),
+        rolling,
+        base,
+        salt,
+        digest: sha2::Digest::finalize(hash).into(),
+    }
+}
+
+// ATTACK: 173
+#[test]
+fn a_link_is_copied_as_a_link_and_what_it_points_to_stays_outside() {
+    let place = place();
+    let secret = place.baseline.with_file_name("host-secret");
+    std::fs::write(&secret, "host").unwrap();
+    symlink(&secret, place.source.join("absolute")).unwrap();
+    symlink("../host-secret", place.source.join("up")).unwrap();
+    std::fs::write(place.source.join("plain"), "plain").unwrap();
+    copy(&place, Vec::new()).unwrap();
+    assert_eq!(
+        std::fs::read_link(place.target.join("absolute")).unwrap(),
+        secret
+    );
+    assert_eq!(
+        std::fs::read_link(place.target.join("up")).unwrap(),
+        Path::new("../host-secret")
+    );
+    assert_eq!(
+        std::fs::read_to_string(place.target.join("plain")).unwrap(),
+        "plain"
+    );
+}
+
+// ATTACK: 171
+#[test]
+fn modes_are_reduced_to_the_owner_and_special_files_are_left_out() {
+    let place = place();
+    let program = place.source.join("program");
+    std::fs::write(&program, "x").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o6777)).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        place.source.join("fifo"),
+        rustix::fs::FileType::Fifo,
+        Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
+    let PorterReply::Copied { left_out, .. } = copy(&place, Vec::new()).unwrap() else {
+        panic!()
+    };
+    assert_eq!(left_out, ["fifo"]);
+    let mode = std::fs::metadata(place.target.join("program"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o7777, 0o700);
+    assert!(!place.target.join("fifo").exists());
+}
+
+#[test]
+fn files_with_a_credentials_shape_stay_outside_and_are_named() {
+    let place = place();
+    std::fs::write(place.source.join(".env"), "A=1").unwrap();
+    std::fs::create_dir(place.source.join(".git")).unwrap();
+    let config = "[remote \"o\"]\n\turl = https://me:tok@h.test/a\n";
+    std::fs::write(place.source.join(".git/config"), config).unwrap();
+    let PorterReply::Copied { hidden, .. } = copy(&place, Vec::new()).unwrap() else {
+        panic!()
+    };
+    assert_eq!(hidden.len(), 2, "{hidden:?}");
+    assert!(!place.target.join(".env").exists());
+    let copied = std::fs::read_to_string(place.target.join(".git/config")).unwrap();
+    assert!(!copied.contains("tok"), "{copied}");
+}
+
+#[test]
+fn a_vault_value_anywhere_in_the_tree_stops_the_copy_with_its_place() {
+    let value = b"ghp_0123456789abcdefghij";
+    for (before, after) in [(0, 0), (1, 1), (5_000, 3), (1024 * 1024 - 7, 9)] {
+        let place = place();
+        std::fs::create_dir(place.source.join("deep")).unwrap();
+        let mut content = vec![b'x'; before];
+        content.extend_from_slice(value);
+        content.extend(vec![b'y'; after]);
+        std::fs::write(place.source.join("deep/notes.txt"), content).unwrap();
+        let rules = Rules {
+            fingerprints: vec![fingerprint(value)],
+            bytes_max: 4 << 20,
+        };
+        let baseline = File::create(&place.baseline).unwrap().into();
+        let reply = copy_in(&open(&place.source), &open(&place.target), baseline, &rules).unwrap();
+        let PorterReply::VaultValue { place, credential } = reply else {
+            panic!("{before}")
+        };
+        assert_eq!(
+            (place.as_str(), credential.as_str()),
+            ("deep/notes.txt", "github")
+        );
+    }
+}
+
+#[test]
+fn a_value_that_differs_in_its_last_byte_is_not_the_vaults() {
+    let place = place();
+    std::fs::write(place.source.join("a"), "ghp_0123456789abcdefghiX").unwrap();
+    let reply = copy(&place, vec![fingerprint(b"ghp_0123456789abcdefghij")]).unwrap();
+    assert!(matches!(reply, PorterReply::Copied { .. }));
+}
+
+#[test]
+fn a_workspace_over_its_limit_is_refused() {
+    let place = place();
+    std::fs::write(place.source.join("big"), vec![0; (1 << 20) + 1]).unwrap();
+    let error = copy(&place, Vec::new()).unwrap_err();
+    assert!(format!("{error:#}").contains("limits.disk"), "{error:#}");
+}

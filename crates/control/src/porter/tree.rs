@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A walk over a directory by handle: each entry is opened beneath the directory it was listed in,
+//! without following a link (openat(2) with `O_NOFOLLOW`), so nothing outside is ever reached.
+
+use anyhow::{Context, bail, ensure};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// LIMIT: entries of a workspace; more is not a workspace but an archive.
+const ENTRIES_MAX: usize = 1_000_000;
+/// LIMIT: directories inside each other; the deepest real trees have a few dozen.
+const DEPTH_MAX: usize = 200;
+/// LIMIT: a relative path, as Linux has it (PATH_MAX).
+const PATH_BYTES_MAX: usize = 4096;
+
+/// An entry that was found.
+pub(super) enum Entry {
+    /// A directory; it was entered.
+    Directory,
+    /// A regular file, opened for reading, with its size and mode.
+    File { file: File, bytes: u64, mode: u32 },
+    /// A symbolic link and its target's text.
+    Link(String),
+    /// A socket, FIFO or device.
+    Special,
+}
+
+/// Calls `visit` for every entry below `root`, parents first, in order of names. Names that are no
+/// UTF-8 stop the walk: they could not be shown to a person.
+pub(super) fn walk(
+    root: &OwnedFd,
+    visit: &mut dyn FnMut(&str, Entry) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut left = ENTRIES_MAX;
+    walk_below(root.as_fd(), "", 0, &mut left, visit)
+}
+
+fn walk_below(
+    directory: BorrowedFd<'_>,
+    prefix: &str,
+    depth: usize,
+    left: &mut usize,
+    visit: &mut dyn FnMut(&str, Entry) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    ensure!(
+        depth <= DEPTH_MAX,
+        "`{prefix}` lies more than {DEPTH_MAX} directories deep"
+    );
+    for name in names(directory, prefix)? {
+        *left = left.checked_sub(1).context("more than a million entries")?;
+        let path = if prefix.is_empty() {
+            name.clone()
+        } else {
+            format!("{prefix}/{name}")
+        };
+        ensure!(
+            path.len() <= PATH_BYTES_MAX,
+            "the path `{path}` is longer than 4096 bytes"
+        );
+        let about = || format!("`{path}`");
+        let stat =
+            rustix::fs::statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW).with_context(about)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => {
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let opened = rustix::fs::openat(directory, &name, flags, Mode::empty())
+                    .with_context(about)?;
+                visit(&path, Entry::Directory)?;
+                walk_below(opened.as_fd(), &path, depth + 1, left, visit)?;
+            }
+            FileType::RegularFile => {
+                visit(&path, open_file(directory, &name).with_context(about)?)?
+            }
+            FileType::Symlink => {
+                let target =
+                    rustix::fs::readlinkat(directory, &name, Vec::new()).with_context(about)?;
+                let target = target
+                    .into_string()
+                    .map_err(|_| anyhow::anyhow!("no UTF-8"));
+                visit(&path, Entry::Link(target.with_context(about)?))?;
+            }
+            _ => visit(&path, Entry::Special)?,
+        }
+    }
+    Ok(())
+}
+
+/// The names of a directory, sorted.
+fn names(directory: BorrowedFd<'_>, prefix: &str) -> anyhow::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(directory).with_context(|| format!("`{prefix}`"))? {
+        let entry = entry.with_context(|| format!("`{prefix}`"))?;
+        let Ok(name) = entry.file_name().to_str() else {
+            bail!("a name in `{prefix}` is no UTF-8; rename it");
+        };
+        if name != "." && name != ".." {
+            names.push(name.to_owned());
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Opens a regular file; what became something else since it was listed is an error.
+fn open_file(directory: BorrowedFd<'_>, name: &str) -> anyhow::Result<Entry> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(directory, name, flags, Mode::empty())?;
+    let stat = rustix::fs::fstat(&opened)?;
+    ensure!(
+        FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile,
+        "it changed while it was read"
+    );
+    let bytes = u64::try_from(stat.st_size).context("a negative size")?;
+    Ok(Entry::File {
+        file: File::from(opened),
+        bytes,
+        mode: stat.st_mode & 0o777,
+    })
+}
+
+/// SHA-256 of a stream, hex.
+pub(super) fn digest(mut stream: impl Read) -> std::io::Result<String> {
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0_u8; 64 * 1024];
+    loop {
+        let read = stream.read(&mut buffer)?;
+        if read == 0 {
+            return Ok(data_encoding::HEXLOWER.encode(&hash.finalize()));
+        }
+        hash.update(buffer.get(..read).unwrap_or_default());
+    }
+}
+
+/// SHA-256 of a link's target, hex.
+pub(super) fn text_digest(text: &str) -> String {
+    data_encoding::HEXLOWER.encode(&Sha256::digest(text.as_bytes()))
+}

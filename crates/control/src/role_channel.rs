@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A role's channel to another role: JSON messages over packets, perhaps with descriptors. Both
+//! ends are ours, so a message of another shape means a broken role and is an error.
+
+use anyhow::{Context, bail};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use torno_control_api::channel::{Channel, Packet};
+
+/// This process's channel to the supervisor: its standard input, the one descriptor it inherits.
+pub(crate) fn supervisor() -> anyhow::Result<Channel> {
+    let stdin = std::io::stdin();
+    let socket = stdin
+        .as_fd()
+        .try_clone_to_owned()
+        .context("standard input")?;
+    // From here on nothing finds the supervisor by reading standard input.
+    let null = std::fs::File::open("/dev/null").context("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null).context("standard input")?;
+    Channel::new(socket).context("standard input is no channel; roles are started by tornod")
+}
+
+/// Sends one message.
+pub(crate) async fn send<M: Serialize>(
+    channel: &Channel,
+    message: &M,
+    descriptors: &[BorrowedFd<'_>],
+) -> anyhow::Result<()> {
+    let bytes = serde_json::to_vec(message)?;
+    channel
+        .send(&bytes, descriptors)
+        .await
+        .context("the role at the other end is gone")
+}
+
+/// Receives one message; `None` when the other role is gone.
+pub(crate) async fn receive<M: DeserializeOwned>(
+    channel: &Channel,
+) -> anyhow::Result<Option<(M, Vec<OwnedFd>)>> {
+    match channel.receive().await? {
+        Some(packet) => parse(packet).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Reads a packet as a message.
+pub(crate) fn parse<M: DeserializeOwned>(packet: Packet) -> anyhow::Result<(M, Vec<OwnedFd>)> {
+    let message = serde_json::from_slice(&packet.bytes).context("a message of another shape")?;
+    Ok((message, packet.descriptors))
+}
+
+/// Takes exactly `N` descriptors.
+pub(crate) fn exactly<const N: usize>(descriptors: Vec<OwnedFd>) -> anyhow::Result<[OwnedFd; N]> {
+    let count = descriptors.len();
+    match descriptors.try_into() {
+        Ok(array) => Ok(array),
+        Err(_) => bail!("{count} descriptors where {N} belong"),
+    }
+}
