@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How many records a second this disk takes: `append_rate DIRECTORY` makes a record in an empty
-//! directory of mode 0700 and prints records a second for each way of writing, and how fast it is read back.
+//! directory of mode 0700 and prints records a second for each way of writing, and how fast it is
+//! read back.
 
 use std::path::Path;
 use std::time::Instant;

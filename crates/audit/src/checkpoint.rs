@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Signed tree heads, in the form of C2SP tlog-checkpoint over signed-note with Ed25519: the part
-//! of the record that a witness or a verifier keeps. [`History`] is the file of all of them: a torn
+//! of the record that a witness or a verifier keeps. `History` is the file of all of them: a torn
 //! last note is dropped when the record is opened, since what it signed is signed again.
 
 use crate::digest::Digest;
@@ -15,7 +15,7 @@ use thiserror::Error;
 
 /// Why a key line is not one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("a record's public key is one line `name+hash+key`; take it from `torno audit key`")]
+#[error("a record's public key is one line `name+hash+key`; copy that line whole")]
 pub struct KeyError;
 
 /// Why a checkpoint does not count.

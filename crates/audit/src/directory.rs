@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The one directory of the record. Every file is named relative to its descriptor, never followed
-//! through a link, and created for the owner alone. [`Disk`] is what the recorder needs of the newest
-//! segment's file; a port, so that a full or failing disk can be played in tests.
+//! through a link, and created for the owner alone. [`Disk`] is what the recorder needs of the
+//! newest segment's file; a port, so that a full or failing disk can be played in tests.
 
 use rustix::fs::{self, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;

@@ -8,10 +8,10 @@
 //! as an argument.
 //!
 //! **Invariants.** [`Recorded`] is made here and nowhere else, after the write. An error ends the
-//! recorder: what can't be recorded does not happen (I8). Every record is a leaf of an RFC 6962 tree
-//! whose heads are signed; nothing is ever rewritten. No field can hold a credential's value.
+//! recorder: what can't be recorded does not happen (I8). Every record is a leaf of an RFC 6962
+//! tree whose heads are signed; nothing is ever rewritten. No field can hold a credential's value.
 //!
-//! **Not here.** Deciding (`torno-policy`), batching and timers (`torno-notary`), shipping elsewhere.
+//! **Not here.** Deciding (`torno-policy`), batching and timers (`torno-notary`), shipping.
 //!
 //! **Start reading at** [`record`], then [`recorder`] and [`evidence`].
 

@@ -23,8 +23,8 @@ pub enum LineError {
     Spelling,
 }
 
-/// LIMIT: the largest event (32 arguments of 1 KiB, each doubled by JSON's escapes, plus cuts) stays
-/// under 80 KiB.
+/// LIMIT: the largest event (32 arguments of 1 KiB, each doubled by JSON's escapes, plus cuts)
+/// stays under 80 KiB.
 pub const LINE_BYTES_MAX: usize = 128 << 10;
 
 /// The version of segments that this code writes and reads.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The two proofs of RFC 6962 §2.1: that a record is in a tree, and that a tree grew out of another.
-//! Making one needs the leaves; checking one needs only heads.
+//! The two proofs of RFC 6962 §2.1: that a record is in a tree, and that a tree grew out of
+//! another. Making one needs the leaves; checking one needs only heads.
 
 use crate::digest::Digest;
 use crate::tree::{Frontier, TreeHead, node_hash};

@@ -87,7 +87,7 @@ impl<R: BufRead> Lines<R> {
 }
 
 /// Every record of a directory, in order, for `tail` and `export`. It checks form, not proofs: that
-/// is [`crate::verify`]'s. An unfinished last line is the writer at work and ends the iteration.
+/// is [`crate::verify()`]'s. An unfinished last line is the writer at work and ends the iteration.
 #[derive(Debug)]
 pub struct Records {
     directory: Directory,

@@ -6,8 +6,8 @@
 //!  (files) ─────▶ Ready ───────────────────▶ Full (ends and kills only) ─────▶ Broken
 //!                   └──────────── any other error ──────────────────────────────▲
 //! ```
-//! Full and Broken end with this value: open the record again. Batching is the caller's: one call is
-//! one write and at most one flush.
+//! Full and Broken end with this value: open the record again. Batching is the caller's: one call
+//! is one write and at most one flush.
 
 use crate::checkpoint::{Checkpoint, PublicKey, SigningKey};
 use crate::directory::{CHECKPOINTS, Directory, Disk, RESERVE, SegmentName};
@@ -246,7 +246,9 @@ impl Recorder {
         self.health == Health::Ready
     }
 
-    /// Unix milliseconds at which [`Self::sync`] must have been called for what was only `Written`.
+    /// Unix milliseconds, by the entries' clock, at which [`Self::sync`] must have been called for
+    /// what was only `Written`. A caller whose clock may step back calls `sync` by its own timer:
+    /// it costs nothing when nothing is due.
     #[must_use]
     pub fn sync_due(&self) -> Option<u64> {
         self.unsynced_since_ms

@@ -4,7 +4,7 @@
 //! Only one thing is ever repaired: a torn, unacknowledged tail of the newest segment (a last line
 //! without newline, or a header that never got written). Everything else that does not fit is
 //! refused with its place. Segments before the newest are checked by their headers here and whole
-//! by [`crate::verify`].
+//! by [`crate::verify()`].
 
 use crate::checkpoint::{Checkpoint, History, HistoryError, PublicKey, Step};
 use crate::digest::Digest;
@@ -129,8 +129,8 @@ pub(crate) fn recover(directory: &Directory, key: &PublicKey) -> Result<Recovere
     }
 }
 
-/// Checkpoints of at least `oldest` records, in order, and the length of the history's whole notes. The newest one may
-/// stand in its own file only, when the writer was cut off between the two.
+/// Checkpoints of at least `oldest` records, in order, and the length of the history's whole notes.
+/// The newest checkpoint's own file is written after the history, so it is never ahead of it.
 fn read_checkpoints(
     directory: &Directory,
     key: &PublicKey,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A disk that is really full: a tmpfs of a few pages. Skipped, loudly, where nothing can be mounted.
+//! A disk that is really full: a tmpfs of a few pages. Skipped, loudly, where none can be mounted.
 
 #![expect(clippy::unwrap_used, reason = "tests: helpers of this file")]
 

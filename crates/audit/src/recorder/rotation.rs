@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the record is signed, and where one segment ends and the next begins. A segment begins only
-//! at a signed head, so that what comes before it can be pruned.
+//! Where the record is signed, and where one segment ends and the next begins. A segment begins
+//! only at a signed head, so that what comes before it can be pruned.
 
 use super::{AppendError, Health, Recorder, byte_count};
 use crate::checkpoint::{Checkpoint, PublicKey};
