@@ -22,7 +22,7 @@
 //! let forged = Recorded::new(RecordSeq(0), ());
 //! ```
 //! nor doubled:
-//! ```compile_fail,E0599
+//! ```compile_fail,E0277
 //! fn doubled(evidence: &torno_audit::Recorded<String>) -> torno_audit::Recorded<String> {
 //!     let again: torno_audit::Recorded<String> = torno_audit::Recorded::clone(evidence);
 //!     again
