@@ -33,8 +33,12 @@ impl Terminal {
             }
         };
         fcntl_setfl(&master, fcntl_getfl(&master)? | OFlags::NONBLOCK)?;
+        #[expect(
+            deprecated,
+            reason = "INVARIANT: an OwnedFd keeps its number while it is owned; the new name is unsafe"
+        )]
         let terminal = Self {
-            master: AsyncFd::register(master)?,
+            master: AsyncFd::new(master)?,
         };
         terminal.resize(size)?;
         Ok((terminal, slave))
