@@ -4,6 +4,7 @@
 //! runtime inside, and takes it down again.
 
 mod kill;
+mod watch;
 
 pub use kill::Census;
 
@@ -32,7 +33,8 @@ pub struct CgroupValues {
 pub enum Reach {
     /// Those that hold limits.
     Limits,
-    /// All, for a runtime (runc) that makes groups of its own in each: they lie below ours and go with them.
+    /// All, for a runtime (runc) that makes groups of its own in each: they lie below ours and go
+    /// with them.
     Every,
 }
 
@@ -41,7 +43,8 @@ pub enum Reach {
 pub struct CgroupHost {
     /// v2: the directory under which groups are made.
     pub unified: Option<PathBuf>,
-    /// Where the v2 hierarchy is mounted beside v1 ones; hidden from a runtime that refuses hybrid hosts.
+    /// Where the v2 hierarchy is mounted beside v1 ones; hidden from a runtime that refuses
+    /// hybrid hosts.
     pub hybrid_mount: Option<PathBuf>,
     /// v1: each controller or named hierarchy, and the directory in it.
     pub v1: Vec<(String, PathBuf)>,
@@ -51,9 +54,7 @@ pub struct CgroupHost {
 #[derive(Debug, Error)]
 pub enum CgroupError {
     /// No way to hold a limit: refused, never unlimited by accident.
-    #[error(
-        "no cgroup controller for {0}: delegate it to the launcher (systemd: `Delegate=memory pids cpu`)"
-    )]
+    #[error("no cgroup controller for {0}: delegate it to the launcher (systemd: `Delegate=yes`)")]
     NoController(&'static str),
     /// A file or directory.
     #[error("`{path}` could not be made or written")]
@@ -234,7 +235,8 @@ fn own_directory(own: &str, controller: &str, root: &str, mount: &str) -> Option
     })
 }
 
-/// v2: a group that holds processes can't hand out controllers, so the launcher moves into a leaf of
+/// v2: a group that holds processes can't hand out controllers, so the launcher moves into a leaf
+/// of
 /// its own first.
 fn delegate(parent: &Path) -> Result<(), CgroupError> {
     let control = parent.join("cgroup.subtree_control");

@@ -45,7 +45,22 @@ impl Handle {
         self.cgroup.directories()
     }
 
-    /// Ends every process and counts. The first process is waited for too: while it reaps the others
+    /// Processes that were killed because the sandbox was out of memory.
+    #[must_use]
+    pub fn memory_kills(&self) -> u64 {
+        self.cgroup.memory_kills()
+    }
+
+    /// Stops or continues every process inside.
+    ///
+    /// # Errors
+    /// When the kernel has no freezer for the group.
+    pub fn set_frozen(&mut self, frozen: bool) -> io::Result<()> {
+        self.cgroup.set_frozen(frozen)
+    }
+
+    /// Ends every process and counts. The first process is waited for too: while it reaps the
+    /// others
     /// in the kernel, its group already counts as empty.
     pub fn kill(&mut self) -> Census {
         let mut census = self.cgroup.kill();

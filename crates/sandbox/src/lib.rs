@@ -7,8 +7,10 @@
 //! cgroups and runtimes of the host; it knows nothing of credentials or session data, and opens no
 //! path that a workload named.
 //!
-//! **Invariants.** The level is the one asked for (I11). Inside there is no interface but loopback and
-//! no descriptor but the link (I2). A limit that can't be held refuses the start. A failed start and a
+//! **Invariants.** The level is the one asked for (I11). Inside there is no interface but
+//! loopback and
+//! no descriptor but the link (I2). A limit that can't be held refuses the start. A failed start
+//! and a
 //! removed sandbox leave no process, cgroup, mount, namespace or file (I10). `unsafe` is in `sys`.
 //!
 //! **Not here.** What a dial may reach (`torno-egress`), what the first process says
@@ -48,7 +50,7 @@ pub use probe::{Missing, probe};
 pub use runtime::{Runtime, RuntimeKind};
 pub use spec::{
     AlsoDirectory, GUEST_PATH, GuestError, INSIDE_UID, Level, SandboxId, SandboxIdError,
-    SandboxSpec, UID_RANGE, VerifiedGuest, Workspace,
+    SandboxSpec, UID_RANGE, VerifiedGuest, Workspace, agent_arguments,
 };
 pub use start::{
     StartError, StartInputs, StartStep, Started, Unwatched, Watch, adopt_orphans, start,

@@ -21,7 +21,8 @@ pub const CAPTURE_PORT: u16 = 3129;
 /// Where programs that want a proxy find one.
 pub const PROXY_PORT: u16 = 3128;
 const DNS_PORT: u16 = 53;
-/// LIMIT: pending connections of one listener; the kernel caps it at somaxconn, the gate accepts at once.
+/// LIMIT: pending connections of one listener; the kernel caps it at somaxconn, the gate accepts
+/// at once.
 const BACKLOG: i32 = 1024;
 /// LIMIT: bytes of nft's complaint that go into an error.
 const NFT_MESSAGE_MAX: usize = 2048;

@@ -100,7 +100,8 @@ pub(crate) enum TreeStep {
     Cover(PathBuf),
     /// A program, mode 0755.
     Program(PathBuf, Arc<[u8]>),
-    /// Home in memory, with its size and number of files: made here when something is mounted below.
+    /// Home in memory, with its size and number of files: made here when something is mounted
+    /// below.
     Home(PathBuf, u64, u64),
     /// The workspace's descriptor.
     Workspace(PathBuf),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Does a level work here? Answered by a real start of a shell that says one word over its link, not
+//! Does a level work here? Answered by a real start of a shell that says one word over its link,
+//! not
 //! by looking for device nodes or programs.
 
 use crate::cgroup::CgroupError;

@@ -51,7 +51,8 @@ pub(crate) const ROOT: &str = "/run/rootfs";
 pub(crate) enum FileAccess {
     /// The kernel's process itself: faster.
     Direct,
-    /// Its gofer, in whose mount namespace the mounts of file rules are local. By the kernel's process,
+    /// Its gofer, in whose mount namespace the mounts of file rules are local. By the kernel's
+    /// process,
     /// which is in another one, a covered place could be renamed, and the cover would fall off.
     Gofer,
 }

@@ -67,7 +67,8 @@ fn masked(index: u32, mask: u64, value: u64) -> Value {
 /// requests don't have; the kernel ignores all above 32.
 const REQUEST_BITS: u32 = 16;
 
-/// Every request whose low bits are neither of [`TERMINAL_INJECTION`], as masked equalities: the kernel
+/// Every request whose low bits are neither of [`TERMINAL_INJECTION`], as masked equalities: the
+/// kernel
 /// truncates the request to 32 bits, so "not equal" on 64 bits would let high bits through. The two
 /// differ in some bits (the mixed ones) and agree in the others: a request is neither if it differs
 /// in one agreeing bit, or has another combination of the mixed ones.
@@ -92,8 +93,10 @@ fn ioctl_complement() -> impl Iterator<Item = (u64, u64)> {
     by_bit.chain(combinations)
 }
 
-/// Answered with ENOSYS, so that libraries take their fallback: clone3's flags lie in memory where a
-/// filter can't see them; io_uring would pass the filter by; openat2 and the like are in [`ALLOWED`].
+/// Answered with ENOSYS, so that libraries take their fallback: clone3's flags lie in memory
+/// where a
+/// filter can't see them; io_uring would pass the filter by; openat2 and the like are in
+/// [`ALLOWED`].
 const ABSENT: &[&str] = &[
     "clone3",
     "io_uring_enter",

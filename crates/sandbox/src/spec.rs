@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a caller asks for: one sandbox, as data. No descriptor, no host state: those come at the start.
+//! What a caller asks for: one sandbox, as data. No descriptor, no host state: those come at the
+//! start.
 
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
@@ -166,6 +167,20 @@ impl fmt::Debug for VerifiedGuest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("VerifiedGuest").field(&self.sha256).finish()
     }
+}
+
+/// The arguments of `torno-guest` as init of a sandbox of that level.
+#[must_use]
+pub fn agent_arguments(level: Level) -> Vec<String> {
+    let id = INSIDE_UID.to_string();
+    let mut words = vec!["init", "--workload-uid", &id, "--workload-gid", &id];
+    for directory in ["/home/agent", "/run", "/dev/shm"] {
+        words.extend(["--writable", directory]);
+    }
+    if level == Level::Container {
+        words.push("--require-landlock");
+    }
+    words.into_iter().map(str::to_owned).collect()
 }
 
 /// Where the guest program lies inside.

@@ -26,11 +26,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// LIMIT: root directory, bundle and runtime state in memory: the trust bundle, the agent and a few kB.
+/// LIMIT: root directory, bundle and runtime state in memory: the trust bundle, the agent and a
+/// few kB.
 const STAGE_OPTIONS: &str = "mode=0755,size=160m,nr_inodes=4096";
 const RUN: &str = "/run";
 
-/// Detached copies of the mounts that a sandbox gets, taken while the host's namespace is still ours.
+/// Detached copies of the mounts that a sandbox gets, taken while the host's namespace is still
+/// ours.
 #[derive(Debug)]
 pub(crate) struct Sources {
     binds: Vec<OwnedFd>,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Plan → a running sandbox, and its end. A start is a fixed row of named steps; when one fails, what
+//! Plan → a running sandbox, and its end. A start is a fixed row of named steps; when one fails,
+//! what
 //! the earlier ones made is taken down before the error is returned.
 
 mod step;
@@ -290,7 +291,8 @@ fn written_pid() -> io::Result<i32> {
         .map_err(|_| io::ErrorKind::InvalidData)?)
 }
 
-/// The pid that the runtime wrote, taken only if it is in the sandbox's group: a reused number isn't.
+/// The pid that the runtime wrote, taken only if it is in the sandbox's group: a reused number
+/// isn't.
 fn first_process(number: i32, cgroup: &Cgroup) -> io::Result<OwnedFd> {
     let pid = Pid::from_raw(number).ok_or(io::ErrorKind::InvalidData)?;
     let process = pidfd_open(pid, PidfdFlags::NONBLOCK)?;

@@ -79,8 +79,10 @@ impl Cgroup {
         }
     }
 
-    /// Collects those of the group's dead that became the caller's children, as a runtime's orphans do
-    /// where the caller is a subreaper; a zombie counts in the group's pids. Others are somebody else's.
+    /// Collects those of the group's dead that became the caller's children, as a runtime's
+    /// orphans do
+    /// where the caller is a subreaper; a zombie counts in the group's pids. Others are somebody
+    /// else's.
     pub(crate) fn reap(&self) {
         let Some(name) = self
             .directories()

@@ -79,7 +79,7 @@ const PLAIN: [(&str, &str); 9] = [
     ),
     (
         "etc/nsswitch.conf",
-        "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nprotocols: files\nservices: files\n",
+        "passwd: files\ngroup: files\nhosts: files dns\nprotocols: files\nservices: files\n",
     ),
     ("etc/shells", "/bin/sh\n/bin/bash\n"),
     (
@@ -100,7 +100,8 @@ fn gitconfig(spec: &SandboxSpec) -> String {
     for host in &spec.git_hosts {
         let _ = write!(
             text,
-            "[url \"https://{host}/\"]\n\tinsteadOf = git@{host}:\n\tinsteadOf = ssh://git@{host}/\n"
+            "[url \"https://{host}/\"]\n\tinsteadOf = git@{host}:\n\
+             \tinsteadOf = ssh://git@{host}/\n"
         );
     }
     text

@@ -33,7 +33,8 @@ pub(super) fn config(spec: &SandboxSpec, facts: &HostFacts, kind: RuntimeKind) -
     let config = json!({
         "ociVersion": "1.0.2",
         "process": process(spec, facts),
-        // Read-only by its host mount at every level; runsc would apply this to the workspace as well.
+        // Read-only by its host mount at every level; runsc would apply this to the workspace as
+        // well.
         "root": { "path": ROOT, "readonly": kind != RuntimeKind::Runsc },
         "hostname": "sandbox",
         "mounts": mounts(spec, kind),
@@ -57,7 +58,8 @@ fn process(spec: &SandboxSpec, facts: &HostFacts) -> Value {
         "noNewPrivileges": true,
         "oomScoreAdj": OOM_SCORE,
         "capabilities": {
-            "bounding": none, "effective": none, "inheritable": none, "permitted": none, "ambient": none,
+            "bounding": none, "effective": none, "inheritable": none, "permitted": none,
+            "ambient": none,
         },
         "rlimits": [
             { "type": "RLIMIT_CORE", "hard": 0, "soft": 0 },

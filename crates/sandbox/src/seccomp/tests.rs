@@ -20,13 +20,14 @@ const NOT_OURS: &[&str] = &[
 /// What its default refuses without capabilities: never ours either.
 #[rustfmt::skip]
 const REFUSED_BY_BOTH: &[&str] = &[
-    "acct", "add_key", "bpf", "chroot", "clock_settime", "clone3", "create_module", "delete_module",
-    "fanotify_init", "finit_module", "fsconfig", "fsmount", "fsopen", "fspick", "get_mempolicy", "init_module",
-    "ioperm", "iopl", "kcmp", "kexec_file_load", "kexec_load", "keyctl", "lookup_dcookie", "mbind", "mount",
-    "mount_setattr", "move_mount", "move_pages", "nfsservctl", "open_by_handle_at", "open_tree",
-    "perf_event_open", "pidfd_getfd", "pivot_root", "process_madvise", "quotactl", "quotactl_fd", "reboot",
-    "request_key", "set_mempolicy", "setdomainname", "sethostname", "setns", "settimeofday", "swapoff",
-    "swapon", "sysfs", "syslog", "umount2", "unshare", "uselib", "userfaultfd", "ustat", "vhangup", "vm86",
+    "acct", "add_key", "bpf", "chroot", "clock_settime", "clone3", "create_module",
+    "delete_module", "fanotify_init", "finit_module", "fsconfig", "fsmount", "fsopen", "fspick",
+    "get_mempolicy", "init_module", "ioperm", "iopl", "kcmp", "kexec_file_load", "kexec_load",
+    "keyctl", "lookup_dcookie", "mbind", "mount", "mount_setattr", "move_mount", "move_pages",
+    "nfsservctl", "open_by_handle_at", "open_tree", "perf_event_open", "pidfd_getfd", "pivot_root",
+    "process_madvise", "quotactl", "quotactl_fd", "reboot", "request_key", "set_mempolicy",
+    "setdomainname", "sethostname", "setns", "settimeofday", "swapoff", "swapon", "sysfs",
+    "syslog", "umount2", "unshare", "uselib", "userfaultfd", "ustat", "vhangup", "vm86",
 ];
 
 // ATTACK: 134

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What may not be in a workspace; and of a person's own directory as one: which of its files run on the host
+//! What may not be in a workspace; and of a person's own directory as one: which of its files run
+//! on the host
 //! when the person uses git, and the mount that shifts its ids.
 
 use crate::sys;
@@ -115,7 +116,7 @@ impl Walk {
         let parent = path.parent().unwrap_or_else(|| Path::new(""));
         let in_repository = parent.file_name().is_some_and(|name| name == ".git");
         let in_modules = parent.components().collect::<Vec<_>>().windows(2).any(|pair| {
-            matches!(pair, [git, modules] if git.as_os_str() == ".git" && modules.as_os_str() == "modules")
+            matches!(pair, [git, below] if git.as_os_str() == ".git" && below.as_os_str() == "modules")
         });
         if name == ".git" {
             self.found.repositories.push(path.to_owned());

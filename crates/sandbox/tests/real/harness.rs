@@ -136,6 +136,18 @@ impl Running {
         String::from_utf8(text).unwrap()
     }
 
+    pub(crate) fn says_something_within(&self, limit: Duration) -> bool {
+        let limit = rustix::event::Timespec {
+            tv_sec: 0,
+            tv_nsec: limit.subsec_nanos().into(),
+        };
+        let mut watched = [rustix::event::PollFd::new(
+            &self.link,
+            rustix::event::PollFlags::IN,
+        )];
+        rustix::event::poll(&mut watched, Some(&limit)).unwrap() > 0
+    }
+
     /// Runs Python inside; answers what it printed.
     pub(crate) fn run(&mut self, code: &str) -> String {
         self.send(code);
