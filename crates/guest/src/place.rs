@@ -171,11 +171,17 @@ fn open_below(
     flags: OFlags,
     mode: Mode,
 ) -> rustix::io::Result<OwnedFd> {
-    let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let flags = flags | OFlags::CLOEXEC;
     let path = if parts.is_empty() {
         ".".to_owned()
     } else {
         parts.join("/")
+    };
+    // openat2 takes no flag that means nothing to a mere handle.
+    let flags = if flags.contains(OFlags::PATH) {
+        flags
+    } else {
+        flags | OFlags::NOCTTY
     };
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     for _ in 0..RACES_MAX {

@@ -7,7 +7,7 @@ use torno_guest_protocol::{
     ExecId, HostMessage, PROTOCOL_VERSION, RequestId, Signal, Stream, WINDOW_BYTES,
 };
 
-use crate::rig::{Rig, spawn};
+use crate::rig::{Rig, command, spawn};
 
 fn own() -> (u32, u32) {
     (
@@ -114,7 +114,7 @@ fn a_host_of_another_version_is_refused() {
 
 #[test]
 fn standard_input_must_be_a_socket() {
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_torno-guest"))
+    let output = command()
         .args(["init", "--workload-uid", "0", "--workload-gid", "0"])
         .stdin(std::process::Stdio::null())
         .output()

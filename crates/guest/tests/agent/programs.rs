@@ -80,7 +80,7 @@ fn the_environment_is_exactly_what_was_given() {
 fn the_program_starts_in_its_directory_with_only_three_descriptors() {
     let mut rig = Rig::start();
     let workspace = rig.workspace.path().to_str().unwrap().to_owned();
-    let outcome = rig.shell("pwd; for fd in /proc/$$/fd/*; do echo ${fd##*/}; done");
+    let outcome = rig.shell("pwd; for fd in /proc/$$/fd/*; do [ -e $fd ] && echo ${fd##*/}; done");
     let lines: Vec<&str> = outcome.stdout.lines().collect();
     assert_eq!(lines, [&*workspace, "0", "1", "2"]);
 }
@@ -274,7 +274,11 @@ fn landlock_keeps_writes_to_their_places() {
         return;
     }
     // A place that the plain permissions would allow.
-    let outside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    if !rustix::process::getuid().is_root() {
+        eprintln!("SKIPPED: only root may write outside of the writable places");
+        return;
+    }
+    let outside = tempfile::tempdir_in("/run").unwrap();
     let file = outside.path().join("file");
     std::fs::write(&file, "kept").unwrap();
     let file = file.to_str().unwrap();
