@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Phase 7: a connection to the endpoint that was allowed. The dialer resolves, checks and dials;
+//! here its TLS is verified against the bound name. Nothing is sent before that, and no switch
+//! turns it off.
+
+mod pool;
+
+pub(crate) use pool::Pool;
+
+use crate::accept::Limits;
+use crate::ports::{Clock, Dialed, Ports};
+use crate::refuse::Fault;
+use crate::wire::{CutFlag, Cuttable, Duplex, ReadBuffer};
+use rustls::client::Resumption;
+use rustls::crypto::CryptoProvider;
+use rustls::time_provider::TimeProvider;
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::{ServerName, UnixTime};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio_rustls::TlsConnector;
+use torno_notary_protocol::gate::Allowed;
+use torno_policy::names::{CredentialName, Endpoint, Host, Scheme};
+use torno_policy::{Reason, Refusal};
+
+/// An upstream that the operator pinned to certificate authorities of its own: no others count.
+#[derive(Debug, Clone)]
+pub struct PinnedRoots {
+    /// The exact host.
+    pub host: Host,
+    /// Its authorities.
+    pub roots: Arc<RootCertStore>,
+}
+
+/// A verified connection to one endpoint, used for one credential (or none) in all its life.
+pub(crate) struct Upstream {
+    pub(crate) io: Box<dyn Duplex>,
+    pub(crate) buffer: ReadBuffer,
+    pub(crate) cut: CutFlag,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) credential: Option<CredentialName>,
+    pub(crate) address: String,
+    pub(crate) resolved_by_proxy: bool,
+    /// It was used before: the far end may have closed it meanwhile.
+    pub(crate) is_reused: bool,
+}
+
+/// Verifies far ends.
+pub(crate) struct Connector {
+    tls: TlsConnector,
+    pinned: HashMap<Host, TlsConnector>,
+    wait: Duration,
+}
+
+impl Connector {
+    pub(crate) fn new(
+        roots: &Arc<RootCertStore>,
+        pinned: &[PinnedRoots],
+        provider: &Arc<CryptoProvider>,
+        (clock, limits): (&Arc<dyn Clock>, &Limits),
+    ) -> Result<Self, rustls::Error> {
+        let connector = |roots: &Arc<RootCertStore>| tls_connector(roots, provider, clock);
+        let pinned = pinned
+            .iter()
+            .map(|pin| Ok((pin.host.clone(), connector(&pin.roots)?)))
+            .collect::<Result<_, rustls::Error>>()?;
+        Ok(Self {
+            tls: connector(roots)?,
+            pinned,
+            wait: limits.connect_wait,
+        })
+    }
+
+    /// Uses the connection in hand when it is for the same credential, else makes one.
+    pub(crate) async fn connect(
+        &self,
+        ports: &Ports,
+        allowed: &Allowed,
+        (idle, pool): (Option<Upstream>, &Pool),
+    ) -> Result<Upstream, Refusal> {
+        let credential = allowed.injection.as_ref().map(|i| &i.credential);
+        if let Some(idle) = idle {
+            if idle.credential.as_ref() == credential {
+                return Ok(idle);
+            }
+            pool.put(idle);
+        }
+        let connecting = self.dial(ports, allowed, credential);
+        match tokio::time::timeout(self.wait, connecting).await {
+            Ok(result) => result,
+            Err(_) => Err(Fault::new(
+                Reason::UpstreamTimeout,
+                "the far end did not accept a connection in time: try again later",
+            )
+            .refusal()),
+        }
+    }
+
+    async fn dial(
+        &self,
+        ports: &Ports,
+        allowed: &Allowed,
+        credential: Option<&CredentialName>,
+    ) -> Result<Upstream, Refusal> {
+        let Dialed {
+            stream,
+            address,
+            resolved_by_proxy,
+        } = ports.dial.dial(&allowed.receipt).await?;
+        // A missing nodelay costs time, nothing else.
+        let _ = stream.set_nodelay(true);
+        let cut = CutFlag::default();
+        let plain = Cuttable::new(stream, Arc::clone(&cut));
+        let io: Box<dyn Duplex> = match allowed.endpoint.scheme {
+            Scheme::Http => Box::new(plain),
+            Scheme::Https => self.verify(plain, &allowed.endpoint.host).await?,
+        };
+        Ok(Upstream {
+            io,
+            buffer: ReadBuffer::new(),
+            cut,
+            endpoint: allowed.endpoint.clone(),
+            credential: credential.cloned(),
+            address,
+            resolved_by_proxy,
+            is_reused: false,
+        })
+    }
+
+    /// ATTACK: 046
+    async fn verify(
+        &self,
+        plain: Cuttable<tokio::net::TcpStream>,
+        host: &Host,
+    ) -> Result<Box<dyn Duplex>, Refusal> {
+        let fault = Fault::new(
+            Reason::UpstreamTls,
+            "the far end's certificate is not valid for this host: nothing was sent to it",
+        );
+        let name = match host {
+            Host::Name(name) => ServerName::try_from(name.clone()).ok(),
+            Host::V4(address) => Some(ServerName::from(std::net::IpAddr::V4(*address))),
+            Host::V6(address) => Some(ServerName::from(std::net::IpAddr::V6(*address))),
+        };
+        let name = name.ok_or_else(|| fault.refusal())?;
+        let tls = self.pinned.get(host).unwrap_or(&self.tls);
+        let stream = tls.connect(name, plain).await;
+        stream
+            .map(|stream| Box::new(stream) as Box<dyn Duplex>)
+            .map_err(|_| fault.refusal())
+    }
+}
+
+/// LIMIT: TLS sessions that can be resumed: about as many hosts as a session talks to at once.
+const RESUMABLE_MAX: usize = 64;
+
+fn tls_connector(
+    roots: &Arc<RootCertStore>,
+    provider: &Arc<CryptoProvider>,
+    clock: &Arc<dyn Clock>,
+) -> Result<TlsConnector, rustls::Error> {
+    let time = Arc::new(ClockTime(Arc::clone(clock)));
+    let mut config = ClientConfig::builder_with_details(Arc::clone(provider), time)
+        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
+        .with_root_certificates(Arc::clone(roots))
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.resumption = Resumption::in_memory_sessions(RESUMABLE_MAX);
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// The port's clock in the form that certificate verification takes.
+#[derive(Debug)]
+struct ClockTime(Arc<dyn Clock>);
+
+impl TimeProvider for ClockTime {
+    fn current_time(&self) -> Option<UnixTime> {
+        let since = self.0.now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        Some(UnixTime::since_unix_epoch(since))
+    }
+}
+
+impl fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upstream")
+            .field("endpoint", &self.endpoint)
+            .finish_non_exhaustive()
+    }
+}

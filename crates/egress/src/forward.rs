@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Phase 9: sends the request and streams its answer back, both ways at once and neither held
+//! whole. Framing of both sides is ours: what arrives is read, checked and written anew.
+
+pub(crate) mod answer;
+pub(crate) mod body;
+mod download;
+mod upload;
+
+pub(crate) use upload::Upload;
+
+use crate::accept::{Limits, Usage};
+use crate::connect::Upstream;
+use crate::inject::OutgoingHead;
+use crate::normalize::Request;
+use crate::refuse::Fault;
+use crate::report::Reporter;
+use crate::scrub::Released;
+use crate::wire::{Duplex, ReadBuffer, Source, StreamError, Writer};
+use body::Body;
+use download::Download;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::io::AsyncWriteExt;
+use torno_policy::{Reason, Refusal};
+use upload::{CarrySearch, Tally};
+
+/// Why an exchange stops before its end.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// It is refused; the client can be told as long as no byte of an answer went to it.
+    Refuse(Refusal),
+    /// The far end went away, or its answer can't be finished.
+    Gone,
+    /// The client went away.
+    ClientGone,
+    /// A connection that had been waiting turned out to be closed, before any answer.
+    Stale,
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Self {
+        Self::Refuse(fault.refusal())
+    }
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refuse(refusal)
+    }
+}
+
+/// A completed exchange.
+pub(crate) struct Forwarded {
+    pub(crate) status: u16,
+    /// Another request may follow on the client's connection.
+    pub(crate) keep_client: bool,
+    /// Another request may use the far end's connection.
+    pub(crate) keep_upstream: bool,
+}
+
+/// The client's side of an exchange.
+pub(crate) struct ClientSide<'a> {
+    pub(crate) io: &'a mut Box<dyn Duplex>,
+    pub(crate) buffer: &'a mut ReadBuffer,
+}
+
+/// What every exchange of a session shares.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) limits: &'a Limits,
+    pub(crate) usage: &'a Usage,
+    pub(crate) released: &'a Released,
+}
+
+/// Sends head and body, and brings the answer back.
+pub(crate) async fn forward(
+    around: &Surroundings<'_>,
+    client: ClientSide<'_>,
+    upstream: &mut Upstream,
+    (request, head, mut upload): (&Request, OutgoingHead, Upload),
+    reporter: &mut Reporter,
+) -> Result<Forwarded, Stop> {
+    upload.take_small(client.buffer);
+    let mut tally = Tally {
+        usage: around.usage,
+        sent: &mut reporter.sent,
+        search: CarrySearch::default(),
+    };
+    send_head(upstream, head, &mut upload, &mut tally).await?;
+    let download = Download {
+        released: around.released,
+        is_bound: around.released.was_sent_to(&request.facts.endpoint),
+        is_http10: request.is_http10,
+        keep_alive: request.keep_alive,
+        received: &mut reporter.received,
+    };
+    if upload.is_over() {
+        answer_only(around, client, (upstream, request), download).await
+    } else {
+        let body = (&mut upload, tally);
+        at_once(around, client, (upstream, request), body, download).await
+    }
+}
+
+/// Writes the head, with a small body behind it in one write. The head is gone afterwards.
+async fn send_head(
+    upstream: &mut Upstream,
+    head: OutgoingHead,
+    upload: &mut Upload,
+    tally: &mut Tally<'_>,
+) -> Result<(), Stop> {
+    tally.usage.spend(head.bytes().len())?;
+    let is_small = matches!(upload.body, Body::Length(0)) && !upload.ahead.is_empty();
+    let written = if is_small {
+        let small = std::mem::take(&mut upload.ahead);
+        tally.count(&small)?;
+        let size = head.bytes().len() + small.len();
+        let mut both = zeroize::Zeroizing::new(Vec::with_capacity(size));
+        both.extend_from_slice(head.bytes());
+        both.extend_from_slice(&small);
+        upstream.io.write_all(&both).await
+    } else {
+        upstream.io.write_all(head.bytes()).await
+    };
+    drop(head);
+    let written = match written {
+        Ok(()) => upstream.io.flush().await,
+        failed @ Err(_) => failed,
+    };
+    written.map_err(|_| unanswered(upstream.is_reused))
+}
+
+/// Nothing is left to send.
+async fn answer_only(
+    around: &Surroundings<'_>,
+    client: ClientSide<'_>,
+    (upstream, request): (&mut Upstream, &Request),
+    download: Download<'_>,
+) -> Result<Forwarded, Stop> {
+    let is_reused = upstream.is_reused;
+    let mut source = Source {
+        io: &mut upstream.io,
+        buffer: &mut upstream.buffer,
+        wait: around.limits.answer_wait,
+    };
+    let answer = answer::read(&mut source, request.is_head()).await;
+    let mut answer = answer.map_err(|error| no_answer(error, is_reused))?;
+    source.wait = around.limits.body_wait;
+    let keep_client = download.send(&mut answer, &mut source, client.io).await?;
+    Ok(Forwarded {
+        status: answer.status,
+        keep_client,
+        keep_upstream: answer.keep_alive && source.buffer.unread().is_empty(),
+    })
+}
+
+/// The body goes out while the answer may come already. When the answer is complete first, both
+/// connections end with it: the rest of the body is nobody's.
+async fn at_once(
+    around: &Surroundings<'_>,
+    client: ClientSide<'_>,
+    (upstream, request): (&mut Upstream, &Request),
+    (upload, mut tally): (&mut Upload, Tally<'_>),
+    download: Download<'_>,
+) -> Result<Forwarded, Stop> {
+    let (mut client_read, mut client_write) = tokio::io::split(client.io);
+    let (mut upstream_read, mut upstream_write) = tokio::io::split(&mut upstream.io);
+    if request.expects_continue && client.buffer.unread().is_empty() {
+        go_on(&mut client_write).await?;
+    }
+    let mut from_client = Source {
+        io: &mut client_read,
+        buffer: client.buffer,
+        wait: around.limits.body_wait,
+    };
+    let mut from_upstream = Source {
+        io: &mut upstream_read,
+        buffer: &mut upstream.buffer,
+        wait: around.limits.answer_wait,
+    };
+    let is_sent = AtomicBool::new(false);
+    let sending = upload::send(upload, &mut from_client, &mut upstream_write, &mut tally);
+    let answering = async {
+        let mut answer = loop {
+            match answer::read(&mut from_upstream, request.is_head()).await {
+                // The answer's time starts when the request is whole; the body has its own limit.
+                Err(StreamError::Late) if !is_sent.load(Ordering::Relaxed) => {}
+                read => break read.map_err(|error| no_answer(error, false))?,
+            }
+        };
+        from_upstream.wait = around.limits.body_wait;
+        let send = download.send(&mut answer, &mut from_upstream, &mut client_write);
+        let keep = send.await?;
+        let is_quiet = from_upstream.buffer.unread().is_empty();
+        Ok::<_, Stop>((answer, keep, is_quiet))
+    };
+    tokio::pin!(sending, answering);
+    let mut is_whole = false;
+    let (answer, keep_client, is_quiet) = loop {
+        tokio::select! {
+            biased;
+            sent = &mut sending, if !is_sent.load(Ordering::Relaxed) => {
+                is_sent.store(true, Ordering::Relaxed);
+                match sent {
+                    Ok(()) => is_whole = true,
+                    // The far end stopped reading: it may have said why.
+                    Err(Stop::Gone) => {}
+                    Err(stop) => return Err(stop),
+                }
+            }
+            answered = &mut answering => break answered?,
+        }
+    };
+    Ok(Forwarded {
+        status: answer.status,
+        keep_client: keep_client && is_whole,
+        keep_upstream: is_whole && answer.keep_alive && is_quiet,
+    })
+}
+
+/// Tells a waiting client to send its body.
+pub(crate) async fn go_on(to: &mut Writer<'_>) -> Result<(), Stop> {
+    let told = to.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await;
+    told.map_err(|_| Stop::ClientGone)?;
+    to.flush().await.map_err(|_| Stop::ClientGone)
+}
+
+fn unanswered(is_reused: bool) -> Stop {
+    if is_reused {
+        Stop::Stale
+    } else {
+        Stop::from(lost())
+    }
+}
+
+/// The far end went away before it answered.
+pub(crate) fn lost() -> Fault {
+    Fault::new(
+        Reason::ConnectFailed,
+        "the far end closed the connection before it answered: try again",
+    )
+}
+
+fn no_answer(error: StreamError, is_reused: bool) -> Stop {
+    match error {
+        StreamError::Gone => unanswered(is_reused),
+        other => other
+            .into_fault(Reason::ConnectFailed, Reason::UpstreamTimeout)
+            .into(),
+    }
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The answer on its way to the client: head rewritten, body searched and re-framed as it comes,
+//! flushed whenever the far end pauses.
+
+use super::Stop;
+use super::answer::{self, Answer, Coding, Outgoing, Rewrite, push_scrubbed};
+use super::body::{Body, Step, push_chunk};
+use crate::head::Head;
+use crate::normalize::is_hop_by_hop;
+use crate::refuse::Fault;
+use crate::report::Received;
+use crate::scrub::{BodyScrub, Gunzip, Released, scrub_whole};
+use crate::wire::{Source, StreamError, Writer};
+use std::sync::atomic::Ordering;
+use tokio::io::AsyncWriteExt;
+
+/// What the answer's way depends on.
+pub(crate) struct Download<'a> {
+    pub(crate) released: &'a Released,
+    pub(crate) is_bound: bool,
+    /// The client reads no chunks.
+    pub(crate) is_http10: bool,
+    /// The client's connection may go on behind this answer.
+    pub(crate) keep_alive: bool,
+    pub(crate) received: &'a mut Received,
+}
+
+/// LIMIT: frames are written out when this much is collected.
+const WRITE_BYTES: usize = 32 * 1024;
+
+impl Download<'_> {
+    /// Sends an answer whose head was read. Gives whether the client's connection may go on.
+    pub(crate) async fn send(
+        mut self,
+        answer: &mut Answer,
+        source: &mut Source<'_>,
+        to: &mut Writer<'_>,
+    ) -> Result<bool, Stop> {
+        let mut out = Vec::with_capacity(1024);
+        let scrubber = self.released.scrubber();
+        let is_unpacked = scrubber.is_some() && answer.coding == Coding::Gzip;
+        if scrubber.is_some() && answer.coding == Coding::Other && !answer.body.is_over() {
+            return Err(Fault::answer(
+                "the far end's answer is in an encoding that can't be searched for secrets",
+            )
+            .into());
+        }
+        self.received.status = Some(answer.status);
+        let small = if is_unpacked {
+            None
+        } else {
+            self.take_small(answer, source)
+        };
+        let outgoing = match &small {
+            Some(body) => Outgoing::Length(u64::try_from(body.len()).unwrap_or(0)),
+            None => self.outgoing(answer, scrubber.is_some()),
+        };
+        let keep_alive = self.keep_alive && outgoing != Outgoing::UntilClose;
+        let how = Rewrite {
+            scrubber: scrubber.as_ref(),
+            outgoing,
+            is_unpacked,
+            is_bound: self.is_bound,
+            close: !keep_alive,
+        };
+        self.received.reflected += answer::rewrite(answer, &how, &mut out);
+        match small {
+            Some(body) => {
+                self.received.bytes += u64::try_from(body.len()).unwrap_or(0);
+                out.extend_from_slice(&body);
+                self.write_out(to, &mut out).await?;
+            }
+            None => self.stream(answer, (source, to), outgoing, out).await?,
+        }
+        Ok(keep_alive)
+    }
+
+    /// A body that is there already is searched at once and keeps a length.
+    fn take_small(&mut self, answer: &mut Answer, source: &mut Source<'_>) -> Option<Vec<u8>> {
+        let Body::Length(length @ 1..) = answer.body else {
+            return None;
+        };
+        let length = usize::try_from(length).ok()?;
+        let body = source.buffer.unread().get(..length)?;
+        let mut scrubbed = Vec::with_capacity(length);
+        let scrubber = self.released.scrubber();
+        self.received.reflected += scrub_whole(scrubber.as_ref(), body, &mut scrubbed);
+        source.buffer.consume(length);
+        answer.body = Body::Length(0);
+        Some(scrubbed)
+    }
+
+    fn outgoing(&self, answer: &Answer, is_scrubbed: bool) -> Outgoing {
+        match answer.body {
+            Body::Length(0) if answer.head.values("content-length").any(|v| v == b"0") => {
+                Outgoing::Length(0)
+            }
+            Body::Length(0) => Outgoing::Nothing,
+            Body::Length(length) if !is_scrubbed => Outgoing::Length(length),
+            _ if self.is_http10 => Outgoing::UntilClose,
+            _ => Outgoing::Chunked,
+        }
+    }
+
+    async fn stream(
+        &mut self,
+        answer: &mut Answer,
+        (source, to): (&mut Source<'_>, &mut Writer<'_>),
+        outgoing: Outgoing,
+        mut out: Vec<u8>,
+    ) -> Result<(), Stop> {
+        let mut way = Way::new(self.released, answer.coding, outgoing);
+        loop {
+            let unread = source.buffer.unread();
+            match answer.body.step(unread).map_err(answer::of_answer)? {
+                Step::Skip(count) => source.buffer.consume(count),
+                Step::Data(count) => {
+                    way.pass(unread.get(..count).unwrap_or_default(), &mut out)?;
+                    source.buffer.consume(count);
+                    self.settle(&way)?;
+                    if out.len() >= WRITE_BYTES {
+                        self.write_out(to, &mut out).await?;
+                    }
+                }
+                Step::More => {
+                    self.write_out(to, &mut out).await?;
+                    match source.more().await {
+                        Ok(()) => {}
+                        Err(StreamError::Gone) if matches!(answer.body, Body::UntilClose) => {
+                            answer.body = Body::Length(0);
+                        }
+                        Err(_) => return Err(Stop::Gone),
+                    }
+                }
+                Step::Trailers(count, trailers) => {
+                    source.buffer.consume(count);
+                    way.finish(Some(&trailers), &mut out)?;
+                    self.settle(&way)?;
+                    self.received.reflected += way.hits();
+                    return self.write_out(to, &mut out).await;
+                }
+                Step::End => {
+                    way.finish(None, &mut out)?;
+                    self.settle(&way)?;
+                    self.received.reflected += way.hits();
+                    return self.write_out(to, &mut out).await;
+                }
+            }
+        }
+    }
+
+    fn settle(&mut self, way: &Way<'_>) -> Result<(), Stop> {
+        self.received.bytes = way.passed;
+        // The length was told before anything was released: a find can't be taken out any more.
+        if way.is_fixed() && way.hits() > 0 {
+            self.received.reflected += way.hits();
+            Err(Stop::Gone)
+        } else {
+            Ok(())
+        }
+    }
+
+    async fn write_out(&mut self, to: &mut Writer<'_>, out: &mut Vec<u8>) -> Result<(), Stop> {
+        if !out.is_empty() {
+            self.received.started.store(true, Ordering::Relaxed);
+            to.write_all(out).await.map_err(|_| Stop::ClientGone)?;
+            to.flush().await.map_err(|_| Stop::ClientGone)?;
+            out.clear();
+        }
+        Ok(())
+    }
+}
+
+/// One body's way: unpack, search, frame.
+struct Way<'a> {
+    released: &'a Released,
+    scrub: BodyScrub<'a>,
+    gunzip: Option<Gunzip>,
+    /// An encoding that passes as it is, because nothing was released when the answer began.
+    opaque_since: Option<u64>,
+    outgoing: Outgoing,
+    clean: Vec<u8>,
+    trailer_hits: u32,
+    passed: u64,
+}
+
+impl<'a> Way<'a> {
+    fn new(released: &'a Released, coding: Coding, outgoing: Outgoing) -> Self {
+        let scrubs = !released.is_empty();
+        Self {
+            released,
+            scrub: BodyScrub::new(released),
+            gunzip: (scrubs && coding == Coding::Gzip).then(Gunzip::new),
+            opaque_since: (!scrubs && coding != Coding::Identity).then(|| released.version()),
+            outgoing,
+            clean: Vec::new(),
+            trailer_hits: 0,
+            passed: 0,
+        }
+    }
+
+    /// The client was told a length.
+    fn is_fixed(&self) -> bool {
+        matches!(self.outgoing, Outgoing::Length(_))
+    }
+
+    fn hits(&self) -> u32 {
+        self.scrub.hits() + self.trailer_hits
+    }
+
+    fn pass(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Stop> {
+        if let Some(version) = self.opaque_since {
+            // A secret was released while this answer was on its way: it can't be searched.
+            if self.released.version() != version {
+                return Err(Stop::Gone);
+            }
+            self.clean.extend_from_slice(piece);
+        } else if let Some(gunzip) = &mut self.gunzip {
+            let (scrub, clean) = (&mut self.scrub, &mut self.clean);
+            gunzip.push(piece, |unpacked| scrub.push(unpacked, clean))?;
+        } else {
+            self.scrub.push(piece, &mut self.clean);
+        }
+        self.frame(out);
+        Ok(())
+    }
+
+    fn finish(&mut self, trailers: Option<&Head>, out: &mut Vec<u8>) -> Result<(), Stop> {
+        if let Some(gunzip) = &mut self.gunzip {
+            let (scrub, clean) = (&mut self.scrub, &mut self.clean);
+            gunzip.finish(|unpacked| scrub.push(unpacked, clean))?;
+        }
+        self.scrub.finish(&mut self.clean);
+        self.frame(out);
+        if self.outgoing == Outgoing::Chunked {
+            out.extend_from_slice(b"0\r\n");
+            let scrubber = self.released.scrubber();
+            let passes =
+                |name: &str| !is_hop_by_hop(name) && !name.eq_ignore_ascii_case("set-cookie");
+            for field in trailers
+                .iter()
+                .flat_map(|t| t.fields())
+                .filter(|f| passes(f.name))
+            {
+                self.trailer_hits += push_scrubbed(field, scrubber.as_ref(), out);
+            }
+            out.extend_from_slice(b"\r\n");
+        }
+        Ok(())
+    }
+
+    fn frame(&mut self, out: &mut Vec<u8>) {
+        self.passed += u64::try_from(self.clean.len()).unwrap_or(0);
+        match self.outgoing {
+            Outgoing::Chunked => push_chunk(out, &self.clean),
+            Outgoing::Length(_) | Outgoing::UntilClose => out.extend_from_slice(&self.clean),
+            Outgoing::Nothing => {}
+        }
+        self.clean.clear();
+    }
+}

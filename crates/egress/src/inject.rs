@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Phase 8: unlocks by receipt, and writes the head that goes out. The one place where a
+//! credential is exposed. The head lives in one zeroizing buffer of its exact size, so that no
+//! reallocation leaves a copy behind, and is dropped once it is written.
+
+use crate::connect::Upstream;
+use crate::head::Framing;
+use crate::normalize::{Disposition, Request};
+use crate::ports::{Granted, Ports};
+use crate::refuse::Fault;
+use crate::scrub::Released;
+use data_encoding::BASE64;
+use torno_notary_protocol::gate::{Allowed, Injection};
+use torno_notary_protocol::transit::CredentialInTransit;
+use torno_policy::binding::Slot;
+use torno_policy::names::{Endpoint, Host, RuleName};
+use torno_policy::{Layer, Reason, Refusal};
+use zeroize::Zeroizing;
+
+/// A head that may hold a credential.
+pub(crate) struct OutgoingHead(Zeroizing<Vec<u8>>);
+
+impl OutgoingHead {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Unlocks what the answer names and renders the head. `_verified` is the evidence that the far
+/// end is the one that was allowed.
+pub(crate) async fn inject(
+    ports: &Ports,
+    granted: Granted,
+    request: &Request,
+    _verified: &mut Upstream,
+    released: &Released,
+) -> Result<OutgoingHead, Refusal> {
+    let Granted {
+        allowed,
+        credential,
+    } = granted;
+    let credential = match (&allowed.injection, credential) {
+        (None, _) => None,
+        (Some(_), Some(credential)) => Some(credential),
+        (Some(_), None) => Some(ports.ask.unlock(&allowed.receipt).await?),
+    };
+    render(&allowed, credential, request, released)
+}
+
+/// LIMIT: the smallest value that can be scrubbed, and the largest that fits a header anywhere.
+const VALUE_BYTES: std::ops::RangeInclusive<usize> = 12..=8192;
+
+fn render(
+    allowed: &Allowed,
+    credential: Option<CredentialInTransit>,
+    request: &Request,
+    released: &Released,
+) -> Result<OutgoingHead, Refusal> {
+    let slot = match (&allowed.injection, &credential) {
+        (Some(injection), Some(credential)) => {
+            // INVARIANT: the only call of `expose` in this crate.
+            let value = credential.expose();
+            check_value(value)?;
+            released.remember(injection, &allowed.endpoint, value)?;
+            Some(slot_field(injection, value))
+        }
+        (None, _) | (Some(_), None) => None,
+    };
+    drop(credential);
+    let is_scrubbed = !released.is_empty();
+    let rest = plain_part(allowed, request, is_scrubbed);
+    let slot = slot.as_deref().map(Vec::as_slice).unwrap_or_default();
+    let mut head = Zeroizing::new(Vec::with_capacity(rest.len() + slot.len() + 2));
+    head.extend_from_slice(&rest);
+    head.extend_from_slice(slot);
+    head.extend_from_slice(b"\r\n");
+    Ok(OutgoingHead(head))
+}
+
+fn check_value(value: &[u8]) -> Result<(), Refusal> {
+    let plain = |b: &u8| (b' '..0x7f).contains(b);
+    if VALUE_BYTES.contains(&value.len()) && value.iter().all(plain) {
+        return Ok(());
+    }
+    Err(Refusal {
+        reason: Reason::Undecidable,
+        layer: Layer::Vault,
+        rule: RuleName::new("egress.inject"),
+        hint: "the stored value can't stand in a header: store 12 to 8192 visible characters"
+            .to_owned(),
+    })
+}
+
+/// The field line of the slot.
+fn slot_field(injection: &Injection, value: &[u8]) -> Zeroizing<Vec<u8>> {
+    match &injection.slot {
+        Slot::Header { name, scheme } => {
+            let scheme = scheme.as_deref().unwrap_or_default();
+            let size = name.len() + scheme.len() + value.len() + 8;
+            let mut field = Zeroizing::new(Vec::with_capacity(size));
+            field.extend_from_slice(name.as_bytes());
+            field.extend_from_slice(b": ");
+            if !scheme.is_empty() {
+                field.extend_from_slice(scheme.as_bytes());
+                field.push(b' ');
+            }
+            field.extend_from_slice(value);
+            field.extend_from_slice(b"\r\n");
+            field
+        }
+        Slot::Basic { user } => {
+            let mut pair = Zeroizing::new(Vec::with_capacity(user.len() + 1 + value.len()));
+            pair.extend_from_slice(user.as_bytes());
+            pair.push(b':');
+            pair.extend_from_slice(value);
+            let prefix = b"authorization: Basic ";
+            let encoded = BASE64.encode_len(pair.len());
+            let mut field = Zeroizing::new(Vec::with_capacity(prefix.len() + encoded + 2));
+            field.extend_from_slice(prefix);
+            field.resize(prefix.len() + encoded, 0);
+            if let Some(room) = field.get_mut(prefix.len()..) {
+                BASE64.encode_mut(&pair, room);
+            }
+            field.extend_from_slice(b"\r\n");
+            field
+        }
+    }
+}
+
+/// Everything of the head but the credential and the empty line.
+fn plain_part(allowed: &Allowed, request: &Request, is_scrubbed: bool) -> Vec<u8> {
+    let facts = &request.facts;
+    let mut head = Vec::with_capacity(request.head.len() + 128);
+    head.extend_from_slice(facts.method.as_str().as_bytes());
+    head.push(b' ');
+    head.extend_from_slice(facts.path.path().as_bytes());
+    if let Some(query) = facts.path.query() {
+        head.push(b'?');
+        head.extend_from_slice(query.as_bytes());
+    }
+    head.extend_from_slice(b" HTTP/1.1\r\nhost: ");
+    push_authority(&mut head, &facts.endpoint);
+    head.extend_from_slice(b"\r\n");
+    let slot = allowed.injection.as_ref().map(|i| i.slot.header_name());
+    let is_stripped = |name: &str| {
+        slot.is_some_and(|slot| name.eq_ignore_ascii_case(slot))
+            || allowed.strip.iter().any(|s| name.eq_ignore_ascii_case(s))
+    };
+    for (field, disposition) in request.head.fields().zip(&request.dispositions) {
+        let passes = match disposition {
+            Disposition::Drop | Disposition::Placeholder => false,
+            Disposition::OwnCredential => allowed.own_credentials,
+            Disposition::Pass => !(is_scrubbed && asks_for_parts(field.name)),
+        };
+        if passes && !is_stripped(field.name) {
+            push_field(&mut head, field.name.as_bytes(), field.value);
+        }
+    }
+    if is_scrubbed {
+        // What comes back must be readable here.
+        push_field(&mut head, b"accept-encoding", b"identity");
+    }
+    match request.framing {
+        Framing::Empty if matches!(facts.method.as_str(), "POST" | "PUT" | "PATCH") => {
+            push_field(&mut head, b"content-length", b"0");
+        }
+        Framing::Empty => {}
+        Framing::Length(length) => {
+            push_field(&mut head, b"content-length", length.to_string().as_bytes());
+        }
+        Framing::Chunked => push_field(&mut head, b"transfer-encoding", b"chunked"),
+    }
+    head
+}
+
+/// A secret cut into ranges could not be seen in any of them.
+fn asks_for_parts(name: &str) -> bool {
+    ["accept-encoding", "range", "if-range"]
+        .iter()
+        .any(|part| name.eq_ignore_ascii_case(part))
+}
+
+pub(crate) fn push_field(head: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    head.extend_from_slice(name);
+    head.extend_from_slice(b": ");
+    head.extend_from_slice(value);
+    head.extend_from_slice(b"\r\n");
+}
+
+fn push_authority(head: &mut Vec<u8>, endpoint: &Endpoint) {
+    match &endpoint.host {
+        Host::Name(name) => head.extend_from_slice(name.as_bytes()),
+        Host::V4(address) => head.extend_from_slice(address.to_string().as_bytes()),
+        Host::V6(address) => head.extend_from_slice(format!("[{address}]").as_bytes()),
+    }
+    if endpoint.port != endpoint.scheme.default_port() {
+        head.extend_from_slice(format!(":{}", endpoint.port).as_bytes());
+    }
+}
+
+/// Answers a revocation that came between the answer and the use of its credential.
+pub(crate) fn revoked() -> Refusal {
+    Refusal {
+        reason: Reason::CredentialRevoked,
+        layer: Layer::Vault,
+        rule: RuleName::new("egress.revoke"),
+        hint: "the credential or the session was revoked: ask its owner".to_owned(),
+    }
+}
+
+/// Answers what the gate itself could not do.
+pub(crate) fn undecidable() -> Fault {
+    Fault::new(
+        Reason::Undecidable,
+        "the request could not be handled and was not sent: change it, or report it",
+    )
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Phase 4: bytes → facts. The only place where authority, path and framing of a request are read;
+//! whatever could be read in two ways is refused. Protocols on top of HTTP (git) add facts here
+//! and nothing else.
+
+mod fields;
+mod git;
+mod target;
+
+pub(crate) use fields::{Disposition, is_hop_by_hop, judge_trailers};
+pub(crate) use git::{Commands, read_commands};
+pub(crate) use target::connect_target;
+
+use crate::head::{Framing, Head, Repeated, framing, list_members};
+use crate::identify::{Arrival, Asked};
+use crate::refuse::Fault;
+use torno_policy::Reason;
+use torno_policy::facts::{GitOperation, Location, Presented, RequestFacts};
+use torno_policy::names::{Endpoint, Host, Method, RequestPath};
+use torno_policy::placeholder::Placeholder;
+
+/// A head as it came, and how.
+pub(crate) struct RawRequest<'a> {
+    pub(crate) arrival: &'a Arrival,
+    pub(crate) head: Head,
+}
+
+/// A request that is understood: what is judged, and what will be written.
+pub(crate) struct Request {
+    pub(crate) facts: RequestFacts,
+    pub(crate) head: Head,
+    /// What becomes of each field of the head, in its order.
+    pub(crate) dispositions: Vec<Disposition>,
+    pub(crate) framing: Framing,
+    /// The client waits for `100 Continue` before it sends the body.
+    pub(crate) expects_continue: bool,
+    /// Another request may follow on the connection.
+    pub(crate) keep_alive: bool,
+    /// The client reads no chunks.
+    pub(crate) is_http10: bool,
+}
+
+impl Request {
+    /// Whether git commands stand at the start of the body and are part of the question.
+    pub(crate) fn is_push(&self) -> bool {
+        let git = &self.facts.git;
+        git.as_ref()
+            .is_some_and(|git| matches!(git.operation, GitOperation::Push(_)))
+    }
+
+    /// How a push's body is encoded: not, or with gzip.
+    pub(crate) fn push_is_gzip(&self) -> Result<bool, Fault> {
+        let codings: Vec<_> = list_members(self.head.values("content-encoding")).collect();
+        match codings
+            .iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .as_slice()
+        {
+            [] | ["identity"] => Ok(false),
+            ["gzip" | "x-gzip"] => Ok(true),
+            _ => Err(Fault::malformed("send a push not encoded, or with gzip")),
+        }
+    }
+
+    /// Takes the commands at the start of a push's body; false asks for more of it.
+    pub(crate) fn read_commands(&mut self, body: &[u8], is_gzip: bool) -> Result<bool, Fault> {
+        let Some(git) = &mut self.facts.git else {
+            return Ok(true);
+        };
+        match git::read_commands(body, is_gzip)? {
+            Commands::More => Ok(false),
+            Commands::Whole(updates) => {
+                git.operation = GitOperation::Push(updates);
+                Ok(true)
+            }
+        }
+    }
+
+    /// A request without effect by its method (RFC 9110 §9.2.1), and without body.
+    pub(crate) fn is_repeatable(&self) -> bool {
+        self.framing == Framing::Empty
+            && matches!(self.facts.method.as_str(), "GET" | "HEAD" | "OPTIONS")
+    }
+
+    /// No body follows the head of an answer to HEAD.
+    pub(crate) fn is_head(&self) -> bool {
+        self.facts.method.as_str() == "HEAD"
+    }
+}
+
+/// Reads one request.
+pub(crate) fn normalize(raw: RawRequest<'_>) -> Result<Request, Fault> {
+    let RawRequest { arrival, head } = raw;
+    let line = request_line(head.first())?;
+    if let Some(disagreement) = &arrival.disagreement {
+        return Err(disagreement.clone());
+    }
+    if let Asked::Address(_) = arrival.asked {
+        return Err(raw_address());
+    }
+    let method = Method::parse(line.method).ok_or(bad_method())?;
+    let host = host_header(&head, arrival)?;
+    let (authority, path) = target::read(line.target, arrival, &host)?;
+    if !matches!(authority.host, Host::Name(_)) {
+        return Err(raw_address());
+    }
+    let framing = framing(&head).map_err(Fault::malformed)?;
+    if line.is_http10 && framing == Some(Framing::Chunked) {
+        // ATTACK: 055
+        return Err(Fault::malformed("send chunks with HTTP/1.1 only"));
+    }
+    refuse_method_in_query(&path)?;
+    let judged = fields::judge(&head)?;
+    let mut presented = judged.presented;
+    present(&mut presented, path.path(), &Location::Path);
+    present(
+        &mut presented,
+        path.query().unwrap_or_default(),
+        &Location::Query,
+    );
+    let git = git::facts(&method, &path)?;
+    let expects_continue = expects_continue(&head)?;
+    let close = list_members(head.values("connection")).any(|member| member == "close");
+    let facts = RequestFacts {
+        entry: arrival.entry,
+        endpoint: Endpoint {
+            scheme: arrival.scheme,
+            host: authority.host,
+            port: authority.port,
+        },
+        method,
+        path,
+        presented,
+        own_credentials: judged.own_credentials,
+        git,
+    };
+    Ok(Request {
+        facts,
+        dispositions: judged.dispositions,
+        framing: framing.unwrap_or(Framing::Empty),
+        expects_continue: expects_continue && !line.is_http10,
+        keep_alive: !close && !line.is_http10,
+        is_http10: line.is_http10,
+        head,
+    })
+}
+
+/// What was asked for, as far as it can be read, for the record: no query, no header value.
+pub(crate) fn readable_target(head: &Head, arrival: &Arrival) -> String {
+    let first = String::from_utf8_lossy(head.first());
+    let target = first.split(' ').nth(1).unwrap_or_default();
+    let path = target.split(['?', '#']).next().unwrap_or_default();
+    format!("{} {path}", arrival.asked)
+}
+
+pub(crate) struct RequestLine<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) target: &'a str,
+    pub(crate) is_http10: bool,
+}
+
+/// `METHOD SP target SP HTTP/1.1`, with exactly these two spaces.
+pub(crate) fn request_line(line: &[u8]) -> Result<RequestLine<'_>, Fault> {
+    let form = Fault::malformed("write the request line as `METHOD target HTTP/1.1`");
+    if !line.iter().all(|b| b.is_ascii_graphic() || *b == b' ') {
+        return Err(form);
+    }
+    let line = std::str::from_utf8(line).map_err(|_| form.clone())?;
+    let mut parts = line.split(' ');
+    let (Some(method), Some(target), Some(version), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Err(form);
+    };
+    if method.is_empty() || target.is_empty() {
+        return Err(form);
+    }
+    // ATTACK: 055, 059 – 0.9, 1.2, `HTTP/1.1x` and the HTTP/2 preface end here.
+    let is_http10 = match version {
+        "HTTP/1.1" => false,
+        "HTTP/1.0" => true,
+        _ => return Err(Fault::malformed("speak HTTP/1.1")),
+    };
+    Ok(RequestLine {
+        method,
+        target,
+        is_http10,
+    })
+}
+
+/// ATTACK: 045 – exactly one Host, which names one host.
+fn host_header(head: &Head, arrival: &Arrival) -> Result<torno_policy::names::Authority, Fault> {
+    let host = head
+        .single("host")
+        .map_err(|Repeated| Fault::malformed("send one Host header"))?
+        .ok_or(Fault::malformed("send a Host header"))?;
+    target::authority(host, arrival.scheme)
+}
+
+fn expects_continue(head: &Head) -> Result<bool, Fault> {
+    let expect = head
+        .single("expect")
+        .map_err(|Repeated| Fault::malformed("send one Expect header"))?;
+    match expect {
+        None => Ok(false),
+        Some(value) if value.eq_ignore_ascii_case(b"100-continue") => Ok(true),
+        Some(_) => Err(Fault::malformed("expect `100-continue` or nothing")),
+    }
+}
+
+/// ATTACK: 080 – frameworks let `_method` in the query replace the method that was judged.
+fn refuse_method_in_query(path: &RequestPath) -> Result<(), Fault> {
+    let Some(query) = path.query() else {
+        return Ok(());
+    };
+    let names = query.split(['&', ';']).map(|pair| {
+        let (name, _) = pair.split_once('=').unwrap_or((pair, ""));
+        target::percent_decoded(name)
+    });
+    let overriding = |name: Vec<u8>| name.eq_ignore_ascii_case(b"_method");
+    if names.map(overriding).any(|is| is) {
+        Err(bad_method().at(Location::Query))
+    } else {
+        Ok(())
+    }
+}
+
+/// Adds each placeholder of `text`, plain or hidden.
+pub(crate) fn present(presented: &mut Vec<Presented>, text: impl AsRef<[u8]>, place: &Location) {
+    let text = text.as_ref();
+    if text.len() < PLACEHOLDER_BYTES_MIN {
+        return;
+    }
+    presented.extend(Placeholder::find_hidden(text).iter().map(|p| Presented {
+        location: place.clone(),
+        digest: p.digest(),
+    }));
+}
+
+/// The mark and 32 characters: nothing shorter holds a placeholder in any encoding.
+pub(crate) const PLACEHOLDER_BYTES_MIN: usize = 36;
+
+fn bad_method() -> Fault {
+    Fault::new(
+        Reason::BadMethod,
+        "use one method in upper case in the request line; CONNECT and TRACE are none here",
+    )
+    .at(Location::Method)
+}
+
+fn raw_address() -> Fault {
+    Fault::new(
+        Reason::RawAddress,
+        "use the host's name: requests to a bare address are not let out",
+    )
+}
+
+#[cfg(test)]
+mod tests;

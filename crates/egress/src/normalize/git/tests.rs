@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use super::*;
+
+fn of(method: &str, target: &str) -> Result<Option<GitFacts>, Reason> {
+    let method = Method::parse(method).unwrap();
+    facts(&method, &RequestPath::parse(target).unwrap()).map_err(|fault| fault.reason)
+}
+
+fn packet(line: &str) -> String {
+    format!("{:04x}{line}", line.len() + 4)
+}
+
+#[test]
+fn smart_http_is_known_by_its_paths_and_nothing_else() {
+    let fetch = of("GET", "/a/b.git/info/refs?service=git-upload-pack")
+        .unwrap()
+        .unwrap();
+    assert_eq!(fetch.repository, "/a/b");
+    assert_eq!(fetch.operation, GitOperation::DiscoverFetch);
+    let push = of("GET", "/a/b/info/refs?service=git-receive-pack")
+        .unwrap()
+        .unwrap();
+    assert_eq!(push.operation, GitOperation::DiscoverPush);
+    let post = of("POST", "/a/b.git/git-upload-pack").unwrap().unwrap();
+    assert_eq!(post.operation, GitOperation::Fetch);
+    assert_eq!(of("GET", "/a/b.git/info/refs"), Ok(None));
+    // Dumb pushes are plain PUTs: no git fact makes them more than that.
+    assert_eq!(of("PUT", "/a/b.git/objects/xx"), Ok(None));
+    // ATTACK: 078
+    for query in [
+        "%73ervice=git-receive-pack",
+        "service=git-receive-pack&x=1",
+        "x&service=git-upload-pack",
+        "service=git-receive%2Dpack",
+        "service=",
+    ] {
+        let asked = of("GET", &format!("/a/b.git/info/refs?{query}"));
+        assert_eq!(asked, Err(Reason::BadPath), "{query}");
+    }
+    assert_eq!(
+        of("GET", "/a/b.git/git-receive-pack"),
+        Err(Reason::BadMethod)
+    );
+}
+
+#[test]
+fn commands_are_read_up_to_the_flush() {
+    let (zero, one) = ("0".repeat(40), "1".repeat(40));
+    let body = [
+        packet(&format!(
+            "{zero} {one} refs/heads/a\0report-status agent=x\n"
+        )),
+        packet(&format!("{one} {one} refs/heads/b")),
+        packet(&format!("{one} {zero} refs/tags/c\n")),
+        "0000".to_owned(),
+    ]
+    .concat();
+    let Commands::Whole(updates) = read_commands(body.as_bytes(), false).unwrap() else {
+        panic!("not whole")
+    };
+    let changes: Vec<_> = updates
+        .iter()
+        .map(|u| (u.name.as_str(), u.change))
+        .collect();
+    assert_eq!(
+        changes,
+        [
+            ("refs/heads/a", RefChange::Create),
+            ("refs/heads/b", RefChange::Update),
+            ("refs/tags/c", RefChange::Delete),
+        ]
+    );
+    for end in 0..body.len() {
+        assert_eq!(
+            read_commands(&body.as_bytes()[..end], false),
+            Ok(Commands::More),
+            "{end}"
+        );
+    }
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(body.as_bytes()).unwrap();
+    let packed = encoder.finish().unwrap();
+    assert_eq!(read_commands(&packed, true), Ok(Commands::Whole(updates)));
+    // The probe that git sends before a large push.
+    assert_eq!(read_commands(b"0000", false), Ok(Commands::Whole(vec![])));
+}
+
+#[test]
+fn odd_commands_are_refused() {
+    let (zero, one) = ("0".repeat(40), "1".repeat(40));
+    let double = packet(&format!("{zero} {one} refs/heads/a")).repeat(2);
+    let cases = [
+        "zzzz".to_owned(),
+        "0001".to_owned(),
+        "0004".to_owned(),
+        "+004".to_owned(),
+        double,
+        packet("push-cert\0x"),
+        packet(&format!("shallow {one}")),
+        packet(&format!("{zero} {one} HEAD")),
+        packet(&format!("{zero} {one} refs/heads/../x")),
+        packet(&format!("{zero} {one} refs/heads/a b")),
+        packet(&format!("{zero} {one} refs/heads/a\nb")),
+        packet(&format!("{zero} {one} refs//a")),
+        packet(&format!("{zero} {one} refs/heads/a.lock")),
+        packet(&format!("{zero}  {one} refs/heads/a")),
+        packet(&format!("{} {one} refs/heads/a", "A".repeat(40))),
+        packet(&format!("{} {one} refs/heads/a", "0".repeat(39))),
+        "fff0".to_owned() + &"x".repeat(70_000),
+    ];
+    for body in cases {
+        assert!(read_commands(body.as_bytes(), false).is_err(), "{body}");
+    }
+    assert!(read_commands(b"0000", true).is_err());
+}

@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One request, in order. The phases stand in [`exchange`] as they happen, one file each:
+//!
+//! ```text
+//! accept ▶ identify ▶ terminate ▶ normalize ▶ ask (hold) ▶ connect ▶ inject ▶ forward ▶ scrub ▶ report
+//!                                     └── refuse: the one exit ──┘        revoke: cuts from outside
+//! ```
+//!
+//! Three entries meet here: a captured dial, CONNECT, and absolute-form on the loopback proxy.
+//! They differ in what was asked for and in nothing else.
+
+mod entry;
+mod guard;
+
+use crate::accept::{Limits, Usage};
+use crate::ask::ask;
+use crate::connect::{Connector, PinnedRoots, Pool, Upstream};
+use crate::forward::{ClientSide, Forwarded, Stop, Surroundings, Upload, forward, go_on, lost};
+use crate::head::{Framing, Head, HeadScan};
+use crate::identify::{Arrival, AskedDestination};
+use crate::inject::{inject, revoked, undecidable};
+use crate::normalize::{RawRequest, Request, normalize, readable_target};
+use crate::ports::Ports;
+use crate::refuse::{self, Fault, Refusals};
+use crate::report::Reporter;
+use crate::revoke::{Live, Revocations};
+use crate::scrub::Released;
+use crate::terminate::{AuthorityFault, SessionAuthority};
+use crate::wire::{Duplex, Peer, ReadBuffer, Source, StreamError};
+use guard::unwound;
+use rustls::RootCertStore;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use torno_policy::names::CredentialName;
+use torno_policy::{Reason, Refusal};
+
+/// What a pipeline is made of, beside its ports.
+#[derive(Debug, Clone)]
+pub struct SessionConfig {
+    /// The authorities that far ends are verified against: the system's and the operator's. The
+    /// session's own CA is never among them.
+    pub upstream_roots: Arc<RootCertStore>,
+    /// Upstreams with authorities of their own.
+    pub pinned: Vec<PinnedRoots>,
+    /// What the session may use.
+    pub limits: Limits,
+}
+
+/// Why a pipeline can't be made. The session does not start then.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PipelineError {
+    /// The session's CA.
+    #[error("the session's certificate authority could not be made: start a new session")]
+    Authority(#[source] AuthorityFault),
+    /// The verification of far ends.
+    #[error("verification of far ends could not be set up: check the configured authorities")]
+    Upstream(#[source] rustls::Error),
+}
+
+/// One session's way out.
+pub struct Pipeline {
+    ports: Ports,
+    limits: Limits,
+    usage: Arc<Usage>,
+    authority: SessionAuthority,
+    connector: Connector,
+    pool: Pool,
+    released: Released,
+    revocations: Arc<Revocations>,
+    refusals: Refusals,
+}
+
+impl fmt::Debug for Pipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pipeline").finish_non_exhaustive()
+    }
+}
+
+impl Pipeline {
+    /// Makes a session's pipeline, with a fresh CA.
+    ///
+    /// # Errors
+    /// See [`PipelineError`].
+    pub fn new(config: &SessionConfig, ports: Ports) -> Result<Arc<Self>, PipelineError> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let authority = SessionAuthority::new(ports.clock.as_ref(), Arc::clone(&provider))
+            .map_err(PipelineError::Authority)?;
+        let connector = Connector::new(
+            &config.upstream_roots,
+            &config.pinned,
+            &provider,
+            (&ports.clock, &config.limits),
+        )
+        .map_err(PipelineError::Upstream)?;
+        Ok(Arc::new(Self {
+            limits: config.limits.clone(),
+            usage: Arc::new(Usage::new(&config.limits)),
+            authority,
+            connector,
+            pool: Pool::default(),
+            released: Released::default(),
+            revocations: Arc::default(),
+            refusals: Refusals::new(Arc::clone(&ports.ask)),
+            ports,
+        }))
+    }
+
+    /// The certificate that programs of the sandbox must trust, in PEM.
+    #[must_use]
+    pub fn ca_pem(&self) -> &str {
+        self.authority.ca_pem()
+    }
+
+    /// Serves a connection that the sandbox's network caught, until it ends.
+    pub async fn serve_captured<P: Peer>(&self, peer: P, asked: AskedDestination) {
+        entry::serve(self, Box::new(peer), entry::Way::Captured(asked)).await;
+    }
+
+    /// Serves a connection to the loopback proxy, until it ends.
+    pub async fn serve_proxy<P: Peer>(&self, peer: P) {
+        entry::serve(self, Box::new(peer), entry::Way::Proxy).await;
+    }
+
+    /// Cuts every live stream that uses the credential; `None` cuts all of the session's.
+    pub fn revoke(&self, credential: Option<&CredentialName>) {
+        self.revocations.revoke(credential);
+        self.pool.forget(credential);
+    }
+}
+
+/// A connection from the sandbox whose requests can be read.
+struct Client {
+    io: Box<dyn Duplex>,
+    buffer: ReadBuffer,
+    live: Arc<Live>,
+    /// Set once a byte of the current request's answer was written.
+    started: Arc<AtomicBool>,
+}
+
+/// What follows an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Request,
+    Close,
+}
+
+impl Pipeline {
+    /// Serves requests one by one: a pipelined one waits in the buffer for its turn.
+    async fn serve_requests(&self, client: &mut Client, arrival: &Arrival) {
+        loop {
+            let head = match self.read_head(client).await {
+                Ok(Some(head)) => head,
+                Ok(None) => return,
+                Err(fault) => {
+                    let target = arrival.asked.to_string();
+                    self.refuse_fault(client, &fault, (&target, false)).await;
+                    return;
+                }
+            };
+            if self.serve_request(client, arrival, head).await == Next::Close {
+                return;
+            }
+        }
+    }
+
+    /// Reads one head; `None` when the client is done.
+    async fn read_head(&self, client: &mut Client) -> Result<Option<Head>, Fault> {
+        let mut scan = HeadScan::default();
+        let mut source = Source {
+            io: &mut client.io,
+            buffer: &mut client.buffer,
+            wait: self.limits.idle_wait,
+        };
+        if source.buffer.unread().is_empty() && source.more().await.is_err() {
+            return Ok(None);
+        }
+        // One time for the whole head: a byte now and then does not stretch it.
+        let reading = async {
+            loop {
+                if let Some(end) = scan.end(source.buffer.unread())? {
+                    let head = source.buffer.unread().get(..end).unwrap_or_default();
+                    let head = Head::parse(head)?;
+                    source.buffer.consume(end);
+                    return Ok(Some(head));
+                }
+                match source.more().await {
+                    Ok(()) => {}
+                    Err(StreamError::Gone) => return Ok(None),
+                    Err(error) => {
+                        let slow = Reason::MalformedRequest;
+                        return Err(error.into_fault(slow, slow));
+                    }
+                }
+            }
+        };
+        let slow = Fault::malformed("send the whole head at once");
+        let read = tokio::time::timeout(self.limits.head_wait, reading).await;
+        read.unwrap_or(Err(slow))
+    }
+
+    /// One request, from its head to what follows it. A panic ends this request alone.
+    async fn serve_request(&self, client: &mut Client, arrival: &Arrival, head: Head) -> Next {
+        client.started.store(false, Ordering::Relaxed);
+        let target = readable_target(&head, arrival);
+        let is_head = head.first().starts_with(b"HEAD ");
+        let mut request = match normalize(RawRequest { arrival, head }) {
+            Ok(request) => request,
+            Err(fault) => return self.refuse_fault(client, &fault, (&target, is_head)).await,
+        };
+        let upload = match self.read_push(client, &mut request).await {
+            Ok(upload) => upload,
+            Err(fault) => return self.refuse_fault(client, &fault, (&target, is_head)).await,
+        };
+        let exchanged = unwound(self.exchange_or_retry(client, &request, upload)).await;
+        client.live.unbind();
+        let refusal = match exchanged {
+            Some(Ok(next)) => return next,
+            Some(Err(Stop::Refuse(refusal))) => refusal,
+            Some(Err(Stop::ClientGone)) => return Next::Close,
+            Some(Err(Stop::Gone | Stop::Stale)) => lost().refusal(),
+            None => self.refusals.record(&undecidable(), &target),
+        };
+        if client.started.load(Ordering::Relaxed) {
+            return Next::Close;
+        }
+        let close = request.framing != Framing::Empty || !request.keep_alive;
+        answer(client, &refusal, (is_head, close)).await
+    }
+
+    /// The commands of a push are part of the question, so they are read before it is asked.
+    async fn read_push(&self, client: &mut Client, request: &mut Request) -> Result<Upload, Fault> {
+        let mut upload = Upload::new(request.framing);
+        if !request.is_push() {
+            return Ok(upload);
+        }
+        let stopped = Reason::MalformedRequest;
+        let is_gzip = request.push_is_gzip()?;
+        if request.expects_continue && client.buffer.unread().is_empty() {
+            let told = go_on(&mut client.io).await;
+            told.map_err(|_| StreamError::Gone.into_fault(stopped, stopped))?;
+            request.expects_continue = false;
+        }
+        let mut source = Source {
+            io: &mut client.io,
+            buffer: &mut client.buffer,
+            wait: self.limits.head_wait,
+        };
+        loop {
+            let more = upload.read_ahead(&mut source).await;
+            let more = more.map_err(|error| error.into_fault(stopped, stopped))?;
+            if request.read_commands(&upload.ahead, is_gzip)? {
+                return Ok(upload);
+            }
+            if !more {
+                return Err(Fault::malformed(
+                    "end the commands of a push with a flush packet",
+                ));
+            }
+        }
+    }
+
+    /// A connection that had been waiting may be closed by the far end at any time. Then a request
+    /// without effect is asked about and sent once more, on a new one.
+    async fn exchange_or_retry(
+        &self,
+        client: &mut Client,
+        request: &Request,
+        upload: Upload,
+    ) -> Result<Next, Stop> {
+        let idle = self.pool.take(&request.facts.endpoint);
+        match self.exchange(client, request, upload, idle).await {
+            Err(Stop::Stale) if request.is_repeatable() => {
+                let upload = Upload::new(request.framing);
+                self.exchange(client, request, upload, None).await
+            }
+            other => other,
+        }
+    }
+
+    /// The phases from the question on.
+    async fn exchange(
+        &self,
+        client: &mut Client,
+        request: &Request,
+        upload: Upload,
+        idle: Option<Upstream>,
+    ) -> Result<Next, Stop> {
+        let epoch = self.revocations.epoch();
+        let granted = ask(&self.ports, request, idle.is_some()).await?;
+
+        let record = granted.allowed.record;
+        let mut reporter = Reporter::new(Arc::clone(&self.ports.ask), record, &client.started);
+        let carrying = async {
+            let at_hand = (idle, &self.pool);
+            let connecting = self
+                .connector
+                .connect(&self.ports, &granted.allowed, at_hand);
+            let mut upstream = connecting.await?;
+            reporter.dialled(&upstream);
+
+            let credential = upstream.credential.as_ref();
+            let bound = self
+                .revocations
+                .bind(&client.live, epoch, credential, &upstream.cut);
+            bound.map_err(|_| revoked())?;
+
+            let head = inject(&self.ports, granted, request, &mut upstream, &self.released).await?;
+
+            let side = ClientSide {
+                io: &mut client.io,
+                buffer: &mut client.buffer,
+            };
+            let sending = (request, head, upload);
+            let around = self.surroundings();
+            let forwarding = forward(&around, side, &mut upstream, sending, &mut reporter);
+            let forwarded = forwarding.await?;
+            Ok((forwarded, upstream))
+        };
+        let carried: Result<(Forwarded, Upstream), Stop> = carrying.await;
+
+        match carried {
+            Ok((forwarded, upstream)) => {
+                if forwarded.keep_upstream {
+                    self.pool.put(upstream);
+                }
+                reporter.completed(forwarded.status);
+                Ok(if forwarded.keep_client {
+                    Next::Request
+                } else {
+                    Next::Close
+                })
+            }
+            Err(Stop::Refuse(refusal)) => {
+                reporter.refused(refusal.clone());
+                Err(Stop::Refuse(refusal))
+            }
+            // The reporter tells on its own that it was aborted.
+            Err(stop @ (Stop::Gone | Stop::ClientGone | Stop::Stale)) => Err(stop),
+        }
+    }
+
+    fn surroundings(&self) -> Surroundings<'_> {
+        Surroundings {
+            limits: &self.limits,
+            usage: &self.usage,
+            released: &self.released,
+        }
+    }
+
+    /// Records what no question was asked for, and answers it. The connection ends: where the
+    /// next request would start is not known, or what was asked for is in doubt.
+    async fn refuse_fault(
+        &self,
+        client: &mut Client,
+        fault: &Fault,
+        (target, is_head): (&str, bool),
+    ) -> Next {
+        let refusal = self.refusals.record(fault, target);
+        answer(client, &refusal, (is_head, true)).await
+    }
+}
+
+/// LIMIT: what is read and thrown away after a refusal, so that the client reads the answer
+/// before its connection is reset.
+const DRAIN_BYTES: usize = 1 << 20;
+const DRAIN_WAIT: Duration = Duration::from_secs(2);
+
+/// Writes a refusal's answer. ATTACK: 054 – a body that was not read is never read as a request.
+async fn answer(client: &mut Client, refusal: &Refusal, (is_head, close): (bool, bool)) -> Next {
+    let bytes = refuse::answer(refusal, close, is_head);
+    let written = async {
+        client.io.write_all(&bytes).await?;
+        client.io.flush().await
+    };
+    if written.await.is_err() {
+        return Next::Close;
+    }
+    if !close {
+        return Next::Request;
+    }
+    let draining = async {
+        if client.io.shutdown().await.is_err() {
+            return;
+        }
+        let mut drained = 0;
+        while drained < DRAIN_BYTES {
+            let there = client.buffer.unread().len();
+            client.buffer.consume(there);
+            match client.buffer.fill(&mut client.io).await {
+                Ok(0) | Err(_) => return,
+                Ok(count) => drained += count,
+            }
+        }
+    };
+    // Late or not, the connection ends here.
+    let _ = tokio::time::timeout(DRAIN_WAIT, draining).await;
+    Next::Close
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Limits, revocation, push, and what happens when something breaks.
+
+use super::stage::*;
+use crate::Limits;
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use torno_notary_protocol::gate::End;
+use torno_policy::Reason;
+use torno_policy::facts::{GitOperation, RefChange};
+use torno_policy::names::CredentialName;
+
+#[tokio::test]
+async fn a_revoked_credential_cuts_its_stream_with_a_reset() {
+    // ATTACK: 101, 155
+    let script = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n";
+    let stage = stage(Notary::bearer(), fixed(script)).await;
+    let mut client = stage.secure().await;
+    let heard = talk(&mut client, get("/events").as_bytes()).await;
+    assert!(
+        heard.ends_with("9\r\ndata: 1\n\n\r\n"),
+        "an event is not held: {heard}"
+    );
+    stage
+        .pipeline
+        .revoke(Some(&CredentialName::parse("c2").unwrap()));
+    assert_eq!(stage.notary.outcomes.lock().unwrap().len(), 0);
+    stage
+        .pipeline
+        .revoke(Some(&CredentialName::parse("c1").unwrap()));
+    let end = tokio::time::timeout(Duration::from_secs(1), client.read_u8())
+        .await
+        .unwrap();
+    assert_eq!(end.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+    let outcomes = stage.notary.outcomes.lock().unwrap();
+    assert_eq!(outcomes[0].end, End::Aborted { status: Some(200) });
+}
+
+#[tokio::test]
+async fn a_panic_ends_its_own_request_with_a_refusal() {
+    let notary = Notary::new(|facts| match facts.path.path() {
+        "/panic" => panic!("on purpose"),
+        _ => Ok(Yes::default()),
+    });
+    let stage = stage(notary, fixed(OK)).await;
+    let heard = stage.send([get("/panic")].concat()).await;
+    assert!(heard.contains("undecidable"), "{heard}");
+    assert_eq!(stage.reasons(), [Reason::Undecidable]);
+    assert!(stage.notary.decide.as_ref() as *const _ as *const () as usize != 0);
+}
+
+#[tokio::test]
+async fn a_push_is_asked_about_with_its_references() {
+    // ATTACK: 078
+    let notary = Notary::new(|facts| match &facts.git.as_ref().unwrap().operation {
+        GitOperation::Push(refs)
+            if refs.iter().all(|r| r.name.starts_with("refs/heads/agent/")) =>
+        {
+            Ok(Yes::default())
+        }
+        _ => Err(no(Reason::RefNotGranted)),
+    });
+    let stage = stage(notary, fixed(OK)).await;
+    let push = |name: &str| {
+        let old = "0".repeat(40);
+        let new = "a".repeat(40);
+        let line = format!("{old} {new} {name}\0 report-status\n");
+        let body = format!("{:04x}{line}0000PACK....", line.len() + 4);
+        format!(
+            "POST /acme/app.git/git-receive-pack HTTP/1.1\r\nHost: allow.test\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    assert!(stage.send(push("refs/heads/agent/x")).await.ends_with("ok"));
+    assert!(stage.origin.request(0).ends_with("0000PACK...."));
+    let heard = stage.send(push("refs/heads/main")).await;
+    assert!(heard.contains("ref_not_granted"), "{heard}");
+    assert_eq!(stage.origin.count(), 1);
+    let asked = stage.notary.asked.lock().unwrap();
+    let git = asked[0].git.as_ref().unwrap();
+    assert_eq!(git.repository, "/acme/app");
+    let GitOperation::Push(refs) = &git.operation else {
+        panic!("{git:?}")
+    };
+    assert_eq!(refs[0].change, RefChange::Create);
+}
+
+#[tokio::test]
+async fn the_session_holds_no_more_connections_and_sends_no_more_than_it_may() {
+    // ATTACK: 163
+    let limits = Limits {
+        connections_max: 2,
+        egress_bytes_max: 400,
+        head_wait: Duration::from_millis(200),
+        ..Limits::default()
+    };
+    let stage = stage_with(Notary::yes(), fixed(OK), limits).await;
+    let (mut one, _two) = (stage.secure().await, stage.secure().await);
+    let mut three = stage.captured(asked("allow.test", 443)).await;
+    assert_eq!(hear(&mut three).await, "");
+    assert_eq!(stage.reasons(), [Reason::LimitReached]);
+    let big = format!(
+        "POST / HTTP/1.1\r\nHost: allow.test\r\nContent-Length: 500\r\n\r\n{}",
+        "x".repeat(500)
+    );
+    let heard = talk(&mut one, big.as_bytes()).await;
+    assert!(heard.starts_with("HTTP/1.1 429 "), "{heard}");
+    assert_eq!(stage.origin.count(), 0);
+}
+
+#[tokio::test]
+async fn a_slow_head_is_not_waited_for() {
+    let limits = Limits {
+        head_wait: Duration::from_millis(150),
+        ..Limits::default()
+    };
+    let stage = stage_with(Notary::never(), fixed(OK), limits).await;
+    let mut client = stage.captured(asked("plain.test", 80)).await;
+    let heard = talk(&mut client, b"GET / HTTP/1.1\r\nHos").await;
+    assert!(heard.starts_with("HTTP/1.1 400 "), "{heard}");
+}
+
+#[tokio::test]
+async fn an_unverified_far_end_gets_no_byte() {
+    // ATTACK: 046
+    let stage = stage(Notary::bearer(), fixed(OK)).await;
+    let other = identity(&["wrong.test"]);
+    let wrong = origin(Some(&other), fixed(OK)).await;
+    stage
+        .dialer
+        .hosts
+        .lock()
+        .unwrap()
+        .insert("allow.test".to_owned(), wrong.address);
+    let heard = stage.send(get("/")).await;
+    assert!(
+        heard.starts_with("HTTP/1.1 502 ") && heard.contains("upstream_tls"),
+        "{heard}"
+    );
+    assert_eq!(wrong.count(), 0);
+    assert_eq!(
+        *stage.notary.unlocks.lock().unwrap(),
+        0,
+        "nothing was unlocked"
+    );
+}
+
+#[tokio::test]
+async fn a_refusal_is_safe_to_show() {
+    // ATTACK: 112
+    let stage = stage(Notary::new(|_| Err(no(Reason::HostNotGranted))), fixed(OK)).await;
+    let heard = stage.send(get("/%3Cscript%3E")).await;
+    assert!(heard.contains("x-content-type-options: nosniff\r\n"));
+    assert!(heard.contains("content-type: application/json\r\n"));
+    assert!(
+        heard.contains("\\u003canother\\u003e") && !heard.contains('<'),
+        "{heard}"
+    );
+}
+
+#[tokio::test]
+async fn a_connection_that_the_far_end_closed_is_replaced() {
+    let closing = format!("{OK}\0CLOSE");
+    let stage = stage(Notary::bearer(), fixed(closing)).await;
+    let mut client = stage.secure().await;
+    for _ in 0..3 {
+        assert!(talk(&mut client, get("/").as_bytes()).await.ends_with("ok"));
+    }
+    assert_eq!(*stage.origin.connections.lock().unwrap(), 3);
+}

@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The stage: an origin that records what it gets and answers by script, ports that record what
+//! they are asked, and a client that trusts the session's CA.
+
+use crate::{
+    Ask, AskedDestination, Clock, Dial, Dialed, Granted, Limits, Pending, PinnedRoots, Pipeline,
+    Ports, SessionConfig,
+};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use torno_notary_protocol::gate::{Allowed, Injection, Outcome, WireRefusal};
+use torno_notary_protocol::receipt::{Receipt, ReceiptClaims, ReceiptKey, VALID_MS};
+use torno_notary_protocol::transit::CredentialInTransit;
+use torno_policy::binding::{Mode, Slot};
+use torno_policy::facts::RequestFacts;
+use torno_policy::names::*;
+use torno_policy::placeholder::Placeholder;
+use torno_policy::{Layer, Reason, Refusal};
+use zeroize::Zeroizing;
+
+pub(super) const SECRET: &str = "ghp_CANARYcanary0123456789ABCDEF";
+
+pub(super) fn placeholder() -> Placeholder {
+    Placeholder::new("ghp_", [7; 16])
+}
+
+#[derive(Debug)]
+pub(super) struct Now;
+impl Clock for Now {
+    fn now(&self) -> SystemTime {
+        // 2026-11-29, close enough to the certificates below, which never end.
+        SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_910_400)
+    }
+}
+
+/// Decides by a function; remembers everything.
+pub(super) struct Notary {
+    pub(super) decide: Box<dyn Fn(&RequestFacts) -> Result<Yes, Refusal> + Send + Sync>,
+    pub(super) asked: Mutex<Vec<RequestFacts>>,
+    pub(super) outcomes: Mutex<Vec<Outcome>>,
+    pub(super) refused: Mutex<Vec<WireRefusal>>,
+    pub(super) unlocks: Mutex<u32>,
+    pub(super) secret: Mutex<String>,
+}
+
+/// What a yes says.
+#[derive(Clone, Default)]
+pub(super) struct Yes {
+    pub(super) slot: Option<Slot>,
+    pub(super) own_credentials: bool,
+}
+
+fn key() -> ReceiptKey {
+    ReceiptKey::new([9; 32])
+}
+
+pub(super) fn no(reason: Reason) -> Refusal {
+    Refusal {
+        reason,
+        layer: Layer::Session,
+        rule: RuleName::new("grant"),
+        hint: "ask for <another> host".to_owned(),
+    }
+}
+
+pub(super) fn bearer() -> Slot {
+    Slot::Header {
+        name: "authorization".to_owned(),
+        scheme: Some("Bearer".to_owned()),
+    }
+}
+
+impl Notary {
+    pub(super) fn new(
+        decide: impl Fn(&RequestFacts) -> Result<Yes, Refusal> + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            decide: Box::new(decide),
+            asked: Mutex::default(),
+            outcomes: Mutex::default(),
+            refused: Mutex::default(),
+            unlocks: Mutex::default(),
+            secret: Mutex::new(SECRET.to_owned()),
+        })
+    }
+
+    pub(super) fn yes() -> Arc<Self> {
+        Self::new(|_| Ok(Yes::default()))
+    }
+
+    pub(super) fn bearer() -> Arc<Self> {
+        Self::new(|_| {
+            Ok(Yes {
+                slot: Some(bearer()),
+                own_credentials: false,
+            })
+        })
+    }
+
+    pub(super) fn never() -> Arc<Self> {
+        Self::new(|facts| panic!("must not be asked about {facts:?}"))
+    }
+
+    fn credential(&self) -> CredentialInTransit {
+        let secret = self.secret.lock().unwrap().clone();
+        CredentialInTransit::new(Zeroizing::new(secret.into_bytes()))
+    }
+}
+
+impl Ask for Notary {
+    fn ask<'a>(
+        &'a self,
+        facts: &'a RequestFacts,
+        pooled: bool,
+    ) -> Pending<'a, Result<Granted, Refusal>> {
+        Box::pin(async move {
+            let mut asked = self.asked.lock().unwrap();
+            asked.push(facts.clone());
+            let record = RecordSeq(asked.len() as u64);
+            drop(asked);
+            let yes = (self.decide)(facts)?;
+            let receipt = key()
+                .seal(&ReceiptClaims {
+                    session: SessionId::parse("s1").unwrap(),
+                    generation: Generation(1),
+                    endpoint: facts.endpoint.clone(),
+                    record,
+                    issued_ms: 0,
+                })
+                .unwrap();
+            let credential = (pooled && yes.slot.is_some()).then(|| self.credential());
+            let allowed = Box::new(Allowed {
+                record,
+                receipt,
+                endpoint: facts.endpoint.clone(),
+                strip: yes
+                    .slot
+                    .iter()
+                    .map(|s| s.header_name().to_owned())
+                    .collect(),
+                injection: yes.slot.map(|slot| Injection {
+                    binding: BindingId::parse("b1").unwrap(),
+                    credential: CredentialName::parse("c1").unwrap(),
+                    slot,
+                    mode: Mode::PlaceholderOrInject,
+                    placeholder: placeholder().as_str().to_owned(),
+                }),
+                own_credentials: yes.own_credentials,
+            });
+            Ok(Granted {
+                allowed,
+                credential,
+            })
+        })
+    }
+
+    fn unlock<'a>(
+        &'a self,
+        receipt: &'a Receipt,
+    ) -> Pending<'a, Result<CredentialInTransit, Refusal>> {
+        Box::pin(async move {
+            assert!(key().open(receipt, VALID_MS).is_ok());
+            *self.unlocks.lock().unwrap() += 1;
+            Ok(self.credential())
+        })
+    }
+
+    fn report(&self, outcome: Outcome) {
+        self.outcomes.lock().unwrap().push(outcome);
+    }
+
+    fn refused(&self, refusal: WireRefusal) {
+        self.refused.lock().unwrap().push(refusal);
+    }
+}
+
+/// Dials the origin that a receipt's host stands for.
+#[derive(Default)]
+pub(super) struct Dialer {
+    pub(super) hosts: Mutex<HashMap<String, SocketAddr>>,
+    pub(super) dialled: Mutex<Vec<Endpoint>>,
+}
+
+impl Dial for Dialer {
+    fn dial<'a>(&'a self, receipt: &'a Receipt) -> Pending<'a, Result<Dialed, Refusal>> {
+        Box::pin(async move {
+            let claims = key().open(receipt, VALID_MS).unwrap();
+            self.dialled.lock().unwrap().push(claims.endpoint.clone());
+            let host = claims.endpoint.host.name().unwrap().to_owned();
+            let address = *self
+                .hosts
+                .lock()
+                .unwrap()
+                .get(&host)
+                .expect("must not be dialled");
+            Ok(Dialed {
+                stream: TcpStream::connect(address).await.unwrap(),
+                address: address.to_string(),
+                resolved_by_proxy: false,
+            })
+        })
+    }
+}
+
+/// What an origin does with a request's bytes (head and body as sent).
+pub(super) type Script = Arc<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>;
+
+pub(super) fn fixed(answer: impl AsRef<[u8]>) -> Script {
+    let answer = answer.as_ref().to_vec();
+    Arc::new(move |_| answer.clone())
+}
+
+pub(super) const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+pub(super) struct Origin {
+    pub(super) address: SocketAddr,
+    pub(super) requests: Arc<Mutex<Vec<Vec<u8>>>>,
+    pub(super) connections: Arc<Mutex<u32>>,
+}
+
+impl Origin {
+    pub(super) fn count(&self) -> usize {
+        self.requests.lock().unwrap().len()
+    }
+    pub(super) fn request(&self, at: usize) -> String {
+        String::from_utf8_lossy(&self.requests.lock().unwrap()[at]).into_owned()
+    }
+}
+
+pub(super) struct Identity {
+    pub(super) chain: Vec<CertificateDer<'static>>,
+    key: Vec<u8>,
+}
+
+pub(super) fn identity(names: &[&str]) -> Identity {
+    let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
+    let made = rcgen::generate_simple_self_signed(names).unwrap();
+    Identity {
+        chain: vec![made.cert.der().clone()],
+        key: made.signing_key.serialize_der(),
+    }
+}
+
+/// Starts an origin, with TLS when there is an identity.
+pub(super) async fn origin(identity: Option<&Identity>, script: Script) -> Origin {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let made = Origin {
+        address: listener.local_addr().unwrap(),
+        requests: Arc::default(),
+        connections: Arc::default(),
+    };
+    let acceptor = identity.map(|identity| {
+        let key = PrivateKeyDer::Pkcs8(identity.key.clone().into());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(identity.chain.clone(), key)
+            .unwrap();
+        tokio_rustls::TlsAcceptor::from(Arc::new(config))
+    });
+    let (requests, connections) = (made.requests.clone(), made.connections.clone());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            *connections.lock().unwrap() += 1;
+            let (script, requests, acceptor) = (script.clone(), requests.clone(), acceptor.clone());
+            tokio::spawn(async move {
+                match acceptor {
+                    None => answer_all(stream, script, requests).await,
+                    Some(acceptor) => {
+                        if let Ok(stream) = acceptor.accept(stream).await {
+                            answer_all(stream, script, requests).await;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    made
+}
+
+async fn answer_all<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>(
+    mut stream: S,
+    script: Script,
+    requests: Arc<Mutex<Vec<Vec<u8>>>>,
+) {
+    let mut bytes = Vec::new();
+    loop {
+        while let Some(end) = whole_request(&bytes) {
+            let request: Vec<u8> = bytes.drain(..end).collect();
+            requests.lock().unwrap().push(request.clone());
+            let answer = script(&request);
+            let close = answer.ends_with(b"\0CLOSE");
+            let answer = answer.strip_suffix(b"\0CLOSE").unwrap_or(&answer);
+            // `\0PAUSE` splits an answer into writes.
+            for part in split(answer, b"\0PAUSE") {
+                stream.write_all(part).await.ok();
+                stream.flush().await.ok();
+                tokio::time::sleep(Duration::from_millis(15)).await;
+            }
+            if close {
+                stream.shutdown().await.ok();
+                return;
+            }
+        }
+        let mut buf = [0; 4096];
+        match stream.read(&mut buf).await {
+            Ok(0) | Err(_) => return,
+            Ok(n) => bytes.extend_from_slice(&buf[..n]),
+        }
+    }
+}
+
+fn split<'a>(bytes: &'a [u8], at: &[u8]) -> Vec<&'a [u8]> {
+    let mut parts = Vec::new();
+    let mut rest = bytes;
+    while let Some(i) = memchr::memmem::find(rest, at) {
+        parts.push(&rest[..i]);
+        rest = &rest[i + at.len()..];
+    }
+    parts.push(rest);
+    parts
+}
+
+fn whole_request(bytes: &[u8]) -> Option<usize> {
+    let head = memchr::memmem::find(bytes, b"\r\n\r\n")? + 4;
+    let text = String::from_utf8_lossy(&bytes[..head]).to_ascii_lowercase();
+    if let Some((_, length)) = text.split_once("content-length: ") {
+        let length: usize = length.split("\r\n").next()?.parse().ok()?;
+        return (bytes.len() >= head + length).then_some(head + length);
+    }
+    if text.contains("transfer-encoding: chunked") {
+        let body = &bytes[head..];
+        let last = if body.starts_with(b"0\r\n") {
+            0
+        } else {
+            memchr::memmem::find(body, b"\r\n0\r\n")? + 2
+        };
+        let end = memchr::memmem::find(&body[last..], b"\r\n\r\n")? + 4;
+        return Some(head + last + end);
+    }
+    Some(head)
+}
+
+pub(super) struct Stage {
+    pub(super) notary: Arc<Notary>,
+    pub(super) dialer: Arc<Dialer>,
+    pub(super) pipeline: Arc<Pipeline>,
+    pub(super) origin: Origin,
+}
+
+/// One origin for allow.test, other.test and plain.test (the last without TLS).
+pub(super) async fn stage(notary: Arc<Notary>, script: Script) -> Stage {
+    stage_with(notary, script, Limits::default()).await
+}
+
+pub(super) async fn stage_with(notary: Arc<Notary>, script: Script, limits: Limits) -> Stage {
+    let identity = identity(&["allow.test", "other.test"]);
+    let mut roots = RootCertStore::empty();
+    roots.add(identity.chain[0].clone()).unwrap();
+    let tls = origin(Some(&identity), script.clone()).await;
+    let plain = origin(None, script).await;
+    let dialer = Arc::new(Dialer::default());
+    let mut hosts = dialer.hosts.lock().unwrap();
+    hosts.insert("allow.test".to_owned(), tls.address);
+    hosts.insert("other.test".to_owned(), tls.address);
+    hosts.insert("plain.test".to_owned(), plain.address);
+    drop(hosts);
+    let config = SessionConfig {
+        upstream_roots: Arc::new(RootCertStore::empty()),
+        pinned: ["allow.test", "other.test"]
+            .map(|host| PinnedRoots {
+                host: Host::parse(host).unwrap(),
+                roots: Arc::new(roots.clone()),
+            })
+            .to_vec(),
+        limits,
+    };
+    let ports = Ports {
+        ask: notary.clone(),
+        dial: dialer.clone(),
+        clock: Arc::new(Now),
+    };
+    Stage {
+        notary,
+        dialer,
+        pipeline: Pipeline::new(&config, ports).unwrap(),
+        origin: tls,
+    }
+}
+
+pub(super) fn asked(host: &str, port: u16) -> AskedDestination {
+    AskedDestination {
+        address: SocketAddr::from(([198, 18, 0, 1], port)),
+        name: Some(Host::parse(host).unwrap()),
+    }
+}
+
+pub(super) type TlsClient = tokio_rustls::client::TlsStream<TcpStream>;
+
+impl Stage {
+    /// A connection whose other end is served as a captured one.
+    pub(super) async fn captured(&self, destination: AskedDestination) -> TcpStream {
+        let (client, server) = pair().await;
+        let pipeline = self.pipeline.clone();
+        tokio::spawn(async move { pipeline.serve_captured(server, destination).await });
+        client
+    }
+
+    pub(super) async fn proxy(&self) -> TcpStream {
+        let (client, server) = pair().await;
+        let pipeline = self.pipeline.clone();
+        tokio::spawn(async move { pipeline.serve_proxy(server).await });
+        client
+    }
+
+    /// TLS as a client that trusts the session's CA.
+    pub(super) async fn tls(&self, stream: TcpStream, name: &str) -> TlsClient {
+        self.try_tls(stream, name).await.unwrap()
+    }
+
+    pub(super) async fn try_tls(
+        &self,
+        stream: TcpStream,
+        name: &str,
+    ) -> std::io::Result<TlsClient> {
+        use rustls_pki_types::pem::PemObject;
+        let ca = CertificateDer::from_pem_slice(self.pipeline.ca_pem().as_bytes()).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(ca).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.enable_sni = !name.starts_with('!');
+        let name = ServerName::try_from(name.trim_start_matches('!').to_owned()).unwrap();
+        tokio_rustls::TlsConnector::from(Arc::new(config))
+            .connect(name, stream)
+            .await
+    }
+
+    pub(super) async fn secure(&self) -> TlsClient {
+        let stream = self.captured(asked("allow.test", 443)).await;
+        self.tls(stream, "allow.test").await
+    }
+
+    /// Sends bytes over captured TLS to allow.test and reads until the end.
+    pub(super) async fn send(&self, request: impl AsRef<[u8]>) -> String {
+        let mut client = self.secure().await;
+        talk(&mut client, request.as_ref()).await
+    }
+
+    pub(super) fn reasons(&self) -> Vec<Reason> {
+        let refused = self.notary.refused.lock().unwrap();
+        refused.iter().map(|r| r.refusal.reason).collect()
+    }
+}
+
+pub(super) async fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (client, server) = tokio::join!(TcpStream::connect(address), listener.accept());
+    (client.unwrap(), server.unwrap().0)
+}
+
+/// Writes, then reads until the end or a pause of the peer.
+pub(super) async fn talk<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>(
+    stream: &mut S,
+    request: &[u8],
+) -> String {
+    stream.write_all(request).await.ok();
+    stream.flush().await.ok();
+    hear(stream).await
+}
+
+pub(super) async fn hear<S: tokio::io::AsyncRead + Unpin>(stream: &mut S) -> String {
+    let mut heard = Vec::new();
+    let mut buf = vec![0; 65536];
+    loop {
+        let wait = Duration::from_millis(if heard.is_empty() { 3000 } else { 150 });
+        match tokio::time::timeout(wait, stream.read(&mut buf)).await {
+            Err(_) | Ok(Ok(0) | Err(_)) => return String::from_utf8_lossy(&heard).into_owned(),
+            Ok(Ok(n)) => heard.extend_from_slice(&buf[..n]),
+        }
+    }
+}
+
+pub(super) fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: allow.test\r\nUser-Agent: t\r\n\r\n")
+}

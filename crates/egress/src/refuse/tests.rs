@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use super::*;
+use crate::ports::{Granted, Pending};
+use torno_notary_protocol::gate::Outcome;
+use torno_notary_protocol::receipt::Receipt;
+use torno_notary_protocol::transit::CredentialInTransit;
+use torno_policy::facts::RequestFacts;
+
+#[derive(Default)]
+struct Told(Mutex<Vec<(String, u32)>>);
+
+impl Ask for Told {
+    fn ask<'a>(&'a self, _: &'a RequestFacts, _: bool) -> Pending<'a, Result<Granted, Refusal>> {
+        panic!("must not be asked")
+    }
+    fn unlock<'a>(&'a self, _: &'a Receipt) -> Pending<'a, Result<CredentialInTransit, Refusal>> {
+        panic!("must not be unlocked")
+    }
+    fn report(&self, _: Outcome) {
+        panic!("nothing was allowed")
+    }
+    fn refused(&self, refusal: WireRefusal) {
+        self.0.lock().unwrap().push((refusal.target, refusal.count));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn repeats_are_one_record_with_a_count() {
+    let told = Arc::new(Told::default());
+    let refusals = Refusals::new(told.clone());
+    let fault = Fault::malformed("x");
+    for _ in 0..5 {
+        refusals.record(&fault, "a");
+    }
+    refusals.record(&fault, "b");
+    let seen = |told: &Told| told.0.lock().unwrap().clone();
+    assert_eq!(seen(&told), [("a".to_owned(), 1), ("b".to_owned(), 1)]);
+    tokio::time::advance(Duration::from_secs(2)).await;
+    refusals.record(&fault, "a");
+    assert_eq!(seen(&told).last(), Some(&("a".to_owned(), 5)));
+    refusals.record(&fault, "a");
+    drop(refusals);
+    assert_eq!(seen(&told).last(), Some(&("a".to_owned(), 1)));
+    assert_eq!(seen(&told).iter().map(|(_, n)| n).sum::<u32>(), 8);
+}
+
+#[tokio::test]
+async fn a_target_is_escaped_and_bounded_in_the_record() {
+    // ATTACK: 212, 218
+    let told = Arc::new(Told::default());
+    let refusals = Refusals::new(told.clone());
+    let hostile = format!("a\r\n{{\"x\":1}}\x1b[2K\u{2028}{}", "y".repeat(1 << 20));
+    refusals.record(&Fault::malformed("x"), &hostile);
+    let target = told.0.lock().unwrap()[0].0.clone();
+    assert!(
+        target.len() <= 256 && target.bytes().all(|b| (b' '..0x7f).contains(&b)),
+        "{target}"
+    );
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Phase 10: what comes back is searched for every secret that was released in this session, in
+//! every listed encoding, and any run of 12 bytes of one. A find is replaced by the session's
+//! placeholder, a partial one by `[redacted]`. Encodings outside `scrub/forms.rs` are a stated limit.
+
+mod forms;
+mod gunzip;
+mod index;
+mod stream;
+
+pub(crate) use gunzip::Gunzip;
+pub(crate) use index::Scrubber;
+pub(crate) use stream::ScrubStream;
+
+use crate::refuse::Fault;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use torno_notary_protocol::gate::Injection;
+use torno_policy::names::Endpoint;
+use torno_policy::{Reason, Refusal};
+use zeroize::Zeroizing;
+
+/// One secret that was released, and what stands for it in the sandbox.
+pub(crate) struct Secret {
+    value: Zeroizing<Vec<u8>>,
+    placeholder: String,
+}
+
+impl Secret {
+    pub(crate) fn new(value: &[u8], placeholder: &str) -> Self {
+        Self {
+            value: Zeroizing::new(value.to_vec()),
+            placeholder: placeholder.to_owned(),
+        }
+    }
+}
+
+/// LIMIT: values released in one session, rotations included. At the limit nothing more is
+/// injected: an answer that can't be scrubbed must not come.
+const SECRETS_MAX: usize = 64;
+
+/// Every secret released in the session so far.
+#[derive(Default)]
+pub(crate) struct Released {
+    inner: RwLock<Inner>,
+    version: AtomicU64,
+}
+
+#[derive(Default)]
+struct Inner {
+    secrets: Vec<Secret>,
+    scrubber: Option<Arc<Scrubber>>,
+    endpoints: HashSet<Endpoint>,
+}
+
+impl Released {
+    /// Called before a credential is put on the wire: from now on every answer is searched for it.
+    pub(crate) fn remember(
+        &self,
+        injection: &Injection,
+        endpoint: &Endpoint,
+        value: &[u8],
+    ) -> Result<(), Refusal> {
+        let knows = |inner: &Inner| {
+            inner.endpoints.contains(endpoint)
+                && inner.secrets.iter().any(|s| s.value.as_slice() == value)
+        };
+        if knows(&self.inner.read().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(());
+        }
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        inner.endpoints.insert(endpoint.clone());
+        if inner.secrets.iter().any(|s| s.value.as_slice() == value) {
+            return Ok(());
+        }
+        if inner.secrets.len() >= SECRETS_MAX {
+            return Err(Fault::new(
+                Reason::LimitReached,
+                "the session has used as many credential values as it may: start a new one",
+            )
+            .refusal());
+        }
+        inner.secrets.push(Secret {
+            value: Zeroizing::new(value.to_vec()),
+            placeholder: injection.placeholder.clone(),
+        });
+        inner.scrubber = Some(Arc::new(Scrubber::new(&inner.secrets)));
+        self.version.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether nothing was released yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.version() == 0
+    }
+
+    /// Raised by each value that is released.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// The search for all of them.
+    pub(crate) fn scrubber(&self) -> Option<Arc<Scrubber>> {
+        let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        inner.scrubber.clone()
+    }
+
+    /// Whether a credential was ever sent to this endpoint.
+    pub(crate) fn was_sent_to(&self, endpoint: &Endpoint) -> bool {
+        let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        inner.endpoints.contains(endpoint)
+    }
+}
+
+/// The search over one answer's body. It takes up secrets that are released while the answer is
+/// still coming.
+pub(crate) struct BodyScrub<'a> {
+    released: &'a Released,
+    version: u64,
+    stream: Option<ScrubStream>,
+}
+
+impl<'a> BodyScrub<'a> {
+    pub(crate) fn new(released: &'a Released) -> Self {
+        let version = released.version();
+        Self {
+            released,
+            version,
+            stream: released.scrubber().map(ScrubStream::new),
+        }
+    }
+
+    /// Passes bytes through; what may still become a find is held, at most one window of it.
+    pub(crate) fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        let version = self.released.version();
+        if version != self.version {
+            self.version = version;
+            if let Some(scrubber) = self.released.scrubber() {
+                match &mut self.stream {
+                    Some(stream) => stream.adopt(scrubber, out),
+                    none @ None => *none = Some(ScrubStream::new(scrubber)),
+                }
+            }
+        }
+        match &mut self.stream {
+            Some(stream) => stream.push(bytes, out),
+            None => out.extend_from_slice(bytes),
+        }
+    }
+
+    /// Lets out what is held.
+    pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
+        if let Some(stream) = &mut self.stream {
+            stream.finish(out);
+        }
+    }
+
+    /// Finds so far.
+    pub(crate) fn hits(&self) -> u32 {
+        self.stream.as_ref().map_or(0, ScrubStream::hits)
+    }
+}
+
+/// Scrubs bytes that are all there. Gives the number of finds.
+pub(crate) fn scrub_whole(
+    scrubber: Option<&Arc<Scrubber>>,
+    bytes: &[u8],
+    out: &mut Vec<u8>,
+) -> u32 {
+    let Some(scrubber) = scrubber else {
+        out.extend_from_slice(bytes);
+        return 0;
+    };
+    let mut stream = ScrubStream::new(Arc::clone(scrubber));
+    stream.push(bytes, out);
+    stream.finish(out);
+    stream.hits()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Finds any window of any form in a text (Wu and Manber, 1994): four bytes of the text say how
+//! far the next window can't start, so that most bytes are never looked at.
+
+use super::Secret;
+use super::forms::{Form, RUN_BYTES, forms};
+
+/// LIMIT: 32 Ki shifts stay in a core's second cache; a thousand windows leave most at the full jump.
+const TABLE_BITS: u32 = 15;
+const BLOCK: usize = 4;
+/// The jump where no window holds the block.
+const FULL_JUMP: u8 = 9;
+const _: () = assert!(FULL_JUMP as usize == RUN_BYTES - BLOCK + 1);
+
+/// One place of one form.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    form: usize,
+    start: usize,
+    end: usize,
+}
+
+/// The search for a set of secrets.
+pub(crate) struct Scrubber {
+    forms: Vec<Form>,
+    /// Which secret a form is of.
+    owners: Vec<usize>,
+    placeholders: Vec<String>,
+    /// In the order of their texts.
+    windows: Vec<Window>,
+    jumps: Box<[u8]>,
+    starts: [bool; 256],
+    longest: usize,
+}
+
+/// A window that stands in the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) form: usize,
+    pub(super) length: usize,
+}
+
+impl Scrubber {
+    pub(crate) fn new(secrets: &[Secret]) -> Self {
+        let mut scrubber = Self {
+            forms: Vec::new(),
+            owners: Vec::new(),
+            placeholders: secrets.iter().map(|s| s.placeholder.clone()).collect(),
+            windows: Vec::new(),
+            jumps: vec![FULL_JUMP; 1 << TABLE_BITS].into_boxed_slice(),
+            starts: [false; 256],
+            longest: 0,
+        };
+        for (owner, secret) in secrets.iter().enumerate() {
+            for form in forms(&secret.value) {
+                scrubber.add(form, owner);
+            }
+        }
+        let Self { forms, windows, .. } = &mut scrubber;
+        windows.sort_by(|a, b| text_of(forms, *a).cmp(text_of(forms, *b)));
+        windows.dedup_by(|a, b| text_of(forms, *a) == text_of(forms, *b));
+        scrubber
+    }
+
+    fn add(&mut self, form: Form, owner: usize) {
+        let number = self.forms.len();
+        for window in &form.windows {
+            let text = form.text.get(window.clone()).unwrap_or_default();
+            if text.len() < RUN_BYTES {
+                continue;
+            }
+            self.longest = self.longest.max(text.len());
+            for (at, block) in text.windows(BLOCK).take(usize::from(FULL_JUMP)).enumerate() {
+                let jump = FULL_JUMP - 1 - u8::try_from(at).unwrap_or(0);
+                if let Some(slot) = self.jumps.get_mut(hash(block)) {
+                    *slot = jump.min(*slot);
+                }
+            }
+            if let Some(slot) = text
+                .first()
+                .and_then(|b| self.starts.get_mut(usize::from(*b)))
+            {
+                *slot = true;
+            }
+            self.windows.push(Window {
+                form: number,
+                start: window.start,
+                end: window.end,
+            });
+        }
+        self.forms.push(form);
+        self.owners.push(owner);
+    }
+
+    /// The next place at or after `from` where a window could start; `None` when none can before
+    /// the end.
+    pub(super) fn candidate(&self, text: &[u8], mut from: usize) -> Option<usize> {
+        loop {
+            let block_at = from + RUN_BYTES - BLOCK;
+            let block = text.get(block_at..block_at + BLOCK)?;
+            match self.jumps.get(hash(block)) {
+                Some(0) | None => return Some(from),
+                Some(jump) => from += usize::from(*jump),
+            }
+        }
+    }
+
+    /// The longest window that `text` starts with.
+    pub(super) fn starts_with_window(&self, text: &[u8]) -> Option<Found> {
+        let head = text.get(..RUN_BYTES)?;
+        let prefix = |w: &Window| {
+            let window = text_of(&self.forms, *w);
+            window.get(..RUN_BYTES).unwrap_or(window).cmp(head)
+        };
+        let first = self.windows.partition_point(|w| prefix(w).is_lt());
+        let alike = self.windows.get(first..).unwrap_or_default();
+        let alike = alike.iter().take_while(|w| prefix(w).is_eq());
+        alike
+            .filter(|w| text.starts_with(text_of(&self.forms, **w)))
+            .map(|w| Found {
+                form: w.form,
+                length: w.end - w.start,
+            })
+            .max_by_key(|found| found.length)
+    }
+
+    /// The first place of `text` from which its end could be the start of a window.
+    pub(super) fn hold(&self, text: &[u8]) -> usize {
+        let first = text.len().saturating_sub(self.longest.saturating_sub(1));
+        let tail = text.get(first..).unwrap_or_default();
+        let held = tail.iter().enumerate().find(|(at, byte)| {
+            let starts = self.starts.get(usize::from(**byte)).copied();
+            starts.unwrap_or(true) && self.is_window_start(tail.get(*at..).unwrap_or_default())
+        });
+        held.map_or(text.len(), |(at, _)| first + at)
+    }
+
+    fn is_window_start(&self, end: &[u8]) -> bool {
+        let front = |w: &Window| {
+            let window = text_of(&self.forms, *w);
+            window.get(..end.len()).unwrap_or(window)
+        };
+        let first = self.windows.partition_point(|w| front(w) < end);
+        let alike = self.windows.get(first..).unwrap_or_default();
+        // A window that is exactly the end was found already; only a longer one is waited for.
+        alike
+            .iter()
+            .take_while(|w| front(w) == end)
+            .any(|w| w.end - w.start > end.len())
+    }
+
+    /// What is written instead of a find of this length.
+    pub(super) fn replacement(&self, form: usize, length: u64) -> &str {
+        let whole = self.forms.get(form).map_or(usize::MAX, |form| form.whole);
+        let owner = self.owners.get(form).copied().unwrap_or(usize::MAX);
+        match self.placeholders.get(owner) {
+            Some(placeholder) if usize::try_from(length).is_ok_and(|l| l >= whole) => placeholder,
+            _ => "[redacted]",
+        }
+    }
+
+    /// The longest window: what is held never reaches it.
+    #[cfg(test)]
+    pub(super) fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// Every window's text, for the slow reference.
+    #[cfg(test)]
+    pub(super) fn window_texts(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        self.windows
+            .iter()
+            .map(|w| (w.form, text_of(&self.forms, *w)))
+    }
+}
+
+fn text_of(forms: &[Form], window: Window) -> &[u8] {
+    let form = forms.get(window.form);
+    form.and_then(|form| form.text.get(window.start..window.end))
+        .unwrap_or_default()
+}
+
+fn hash(block: &[u8]) -> usize {
+    let word = block
+        .first_chunk::<BLOCK>()
+        .map_or(0, |b| u32::from_le_bytes(*b));
+    let mixed = word.wrapping_mul(0x9E37_79B1) >> (32 - TABLE_BITS);
+    usize::try_from(mixed).unwrap_or(0)
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Byte streams of both sides: what a peer is, a bounded read buffer, and the wrapper that makes a
+//! dropped stream end with a reset when it was cut.
+
+use crate::refuse::Fault;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use torno_policy::Reason;
+
+/// A byte stream from the sandbox: a captured TCP connection, a passed socket, a couriered stream.
+pub trait Peer: AsyncRead + AsyncWrite + Send + Unpin + 'static {
+    /// Asked before a stream that was revoked is dropped: end it with a reset where that exists.
+    fn reset_on_close(&self) {}
+}
+
+impl Peer for TcpStream {
+    fn reset_on_close(&self) {
+        // Without it the stream still ends at once, only with a FIN.
+        let _ = self.set_zero_linger();
+    }
+}
+
+impl Peer for UnixStream {}
+impl Peer for tokio::io::DuplexStream {}
+
+impl Peer for Box<dyn Peer> {
+    fn reset_on_close(&self) {
+        self.as_ref().reset_on_close();
+    }
+}
+
+/// Both directions of a stream, whatever it is made of.
+pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+pub(crate) type Reader<'a> = dyn AsyncRead + Send + Unpin + 'a;
+pub(crate) type Writer<'a> = dyn AsyncWrite + Send + Unpin + 'a;
+
+/// Set when a stream was revoked.
+pub(crate) type CutFlag = Arc<AtomicBool>;
+
+/// A peer that ends with a reset when its flag is set.
+pub(crate) struct Cuttable<P: Peer> {
+    peer: P,
+    cut: CutFlag,
+}
+
+impl<P: Peer> Cuttable<P> {
+    pub(crate) fn new(peer: P, cut: CutFlag) -> Self {
+        Self { peer, cut }
+    }
+}
+
+impl<P: Peer> Drop for Cuttable<P> {
+    fn drop(&mut self) {
+        if self.cut.load(Ordering::Acquire) {
+            self.peer.reset_on_close();
+        }
+    }
+}
+
+impl<P: Peer> AsyncRead for Cuttable<P> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.peer).poll_read(cx, buf)
+    }
+}
+
+impl<P: Peer> AsyncWrite for Cuttable<P> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.peer).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.peer).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.peer).poll_shutdown(cx)
+    }
+}
+
+/// LIMIT: one TLS record's plaintext; larger reads save no call on a TLS stream.
+const READ_BYTES: usize = 16 * 1024;
+/// LIMIT: a whole head of the largest size, and a read behind it.
+const BUFFER_BYTES_MAX: usize = crate::head::HEAD_BYTES_MAX + READ_BYTES;
+
+/// Bytes that were read and not yet consumed.
+#[derive(Debug)]
+pub(crate) struct ReadBuffer {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl ReadBuffer {
+    pub(crate) fn new() -> Self {
+        Self {
+            bytes: vec![0; READ_BYTES],
+            start: 0,
+            end: 0,
+        }
+    }
+
+    /// What is there.
+    pub(crate) fn unread(&self) -> &[u8] {
+        self.bytes.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// Forgets the first `count` unread bytes.
+    pub(crate) fn consume(&mut self, count: usize) {
+        self.start = self.end.min(self.start + count);
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+        }
+    }
+
+    /// Reads once; 0 means the end of the stream.
+    pub(crate) async fn fill(&mut self, io: &mut Reader<'_>) -> io::Result<usize> {
+        self.make_room()?;
+        let room = self.bytes.get_mut(self.end..).unwrap_or_default();
+        let count = io.read(room).await?;
+        self.end += count;
+        Ok(count)
+    }
+
+    fn make_room(&mut self) -> io::Result<()> {
+        if self.end < self.bytes.len() {
+            return Ok(());
+        }
+        if self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+            return Ok(());
+        }
+        if self.bytes.len() >= BUFFER_BYTES_MAX {
+            return Err(io::Error::other("the read buffer is full"));
+        }
+        let larger = (self.bytes.len() * 2).min(BUFFER_BYTES_MAX);
+        self.bytes.resize(larger, 0);
+        Ok(())
+    }
+}
+
+/// A reading side with its buffer.
+pub(crate) struct Source<'a> {
+    pub(crate) io: &'a mut Reader<'a>,
+    pub(crate) buffer: &'a mut ReadBuffer,
+    /// The longest pause between two reads.
+    pub(crate) wait: Duration,
+}
+
+/// Why a stream ended early.
+#[derive(Debug)]
+pub(crate) enum StreamError {
+    /// The bytes are not what they must be.
+    Fault(Fault),
+    /// The stream ended or failed in the middle.
+    Gone,
+    /// Nothing came for longer than allowed.
+    Late,
+}
+
+impl From<Fault> for StreamError {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl StreamError {
+    /// As a refusal for the side that did it.
+    pub(crate) fn into_fault(self, gone: Reason, late: Reason) -> Fault {
+        match self {
+            Self::Fault(fault) => fault,
+            Self::Gone => Fault::new(gone, "the stream ended before its message did: try again"),
+            Self::Late => Fault::new(late, "nothing came for too long: try again"),
+        }
+    }
+}
+
+impl Source<'_> {
+    /// Reads at least one more byte.
+    pub(crate) async fn more(&mut self) -> Result<(), StreamError> {
+        let reading = self.buffer.fill(self.io);
+        match tokio::time::timeout(self.wait, reading).await {
+            Err(_) => Err(StreamError::Late),
+            Ok(Ok(0) | Err(_)) => Err(StreamError::Gone),
+            Ok(Ok(_)) => Ok(()),
+        }
+    }
+}
