@@ -104,9 +104,9 @@ fn walls(is_container: bool, kind: RuntimeKind) -> Vec<Wall> {
             )
         },
         if is_container {
-            absent(
+            stands(
                 "landlock",
-                "not applied by the launcher; the guest may restrict its commands",
+                "raised inside by the agent on each program it runs",
             )
         } else {
             absent("landlock", "the user-space kernel has none")
@@ -163,10 +163,7 @@ mod tests {
                 .map(|wall| wall.name)
                 .collect()
         };
-        assert_eq!(
-            absent(Level::Container),
-            ["landlock", "workspace_quota", "own_kernel"]
-        );
+        assert_eq!(absent(Level::Container), ["workspace_quota", "own_kernel"]);
         assert_eq!(
             absent(Level::Gvisor),
             ["landlock", "inodes", "workspace_quota"]

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod agent;
 mod harness;
 mod inside;
 mod latency;
