@@ -160,6 +160,33 @@ impl Daemon {
         let _reaped = child.wait();
     }
 
+    /// Whether the supervisor's process runs.
+    pub fn runs(&mut self) -> bool {
+        let alive = self
+            .daemon
+            .as_mut()
+            .is_some_and(|d| matches!(d.try_wait(), Ok(None)));
+        if !alive {
+            self.daemon = None;
+        }
+        alive
+    }
+
+    /// Waits until tornod ended by itself.
+    ///
+    /// # Errors
+    /// When it goes on.
+    pub fn wait_for_end(&mut self, limit: Duration) -> Result<()> {
+        let end = Instant::now() + limit;
+        while self.runs() {
+            if Instant::now() > end {
+                bail!("tornod went on without one of its roles");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
     /// The supervisor's process, while it runs.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {

@@ -19,6 +19,7 @@ pub mod attempt;
 pub mod attempts;
 pub mod authority;
 pub mod canary;
+pub mod crash;
 pub mod cut;
 pub mod daemon;
 pub mod git;

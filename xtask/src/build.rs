@@ -52,27 +52,39 @@ pub(crate) struct Built {
 /// The variable through which tornod learns which guest is its own.
 pub(crate) const GUEST_DIGEST: &str = "TORNO_GUEST_SHA256";
 
+/// What goes side by side. The stage's programs are only there in versions that have them.
+const SHIPPED: [&str; 5] = [
+    "torno",
+    "tornod",
+    "torno-demo",
+    "torno-campaign",
+    "torno-bench",
+];
+
 /// Builds everything.
+///
+/// The whole workspace is selected, examples too: with the features that this turns on, the tests
+/// and everything else use what was built here, and nothing is compiled twice. What ships is copied
+/// to a directory of its own, because cargo puts a guest that is not static into its output.
 pub(crate) fn run(root: &Path, profile: Profile) -> Result<Built> {
     let target = Graph::load(root)?.target;
-    let directory = target.join(profile.directory());
+    let output = target.join(profile.directory());
+    let directory = output.join("shipped");
     let guest = guest(root, profile, &target)?;
     let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(&guest));
     shell::run(
         shell::cargo(root)
-            .args(["build", "--locked"])
+            .args(["build", "--locked", "--workspace", "--bins", "--examples"])
             .args(profile.arguments())
-            .args([
-                "-p",
-                "torno-control",
-                "-p",
-                "torno-cli",
-                "-p",
-                "torno-stage",
-            ])
             .env(GUEST_DIGEST, &digest),
     )?;
+    std::fs::create_dir_all(&directory).context("cannot make the directory of what ships")?;
     place(&directory.join("torno-guest"), &guest)?;
+    for name in SHIPPED {
+        if let Ok(bytes) = std::fs::read(output.join(name)) {
+            place(&directory.join(name), &bytes)?;
+        }
+    }
     eprintln!(
         "   torno, tornod, torno-guest ({digest}) in {}",
         directory.display()

@@ -12,6 +12,9 @@ use std::process::Command;
 /// Seconds of mutation for each parser in `test`.
 const FUZZ_SMOKE_SECONDS: u64 = 5;
 
+/// The whole workspace each time: with the same features nothing is compiled twice.
+const WORKSPACE_TESTS: [&str; 4] = ["test", "--locked", "--workspace", "--no-fail-fast"];
+
 /// Where the stage finds the binaries under test.
 const BINARIES: &str = "TORNO_BINARIES";
 
@@ -43,21 +46,14 @@ pub(crate) fn test(root: &Path) -> Result<()> {
     step("bans", &|| bans::run(root));
     step("clippy", &|| clippy(root, Some(&built)));
     step("fuzz smoke", &|| fuzz::run(root, FUZZ_SMOKE_SECONDS));
-    let others = ["test", "--locked", "--workspace", "--no-fail-fast"];
-    let own = ["--lib", "--bins", "--tests"];
     let mut tests = shell::cargo(root);
     tests
-        .args(others)
-        .args(own)
-        .args(["--exclude", "torno-stage"]);
+        .args(WORKSPACE_TESTS)
+        .args(["--lib", "--bins", "--tests"]);
     run_tests(&mut tests, &built, &tools, &mut tally)?;
     let mut docs = shell::cargo(root);
-    docs.args(others).arg("--doc");
+    docs.args(WORKSPACE_TESTS).arg("--doc");
     run_tests(&mut docs, &built, &tools, &mut tally)?;
-    let mut stage = shell::cargo(root);
-    stage.args(["test", "--locked", "-p", "torno-stage", "--lib", "--bins"]);
-    run_tests(&mut stage, &built, &tools, &mut tally)?;
-    run_tests(&mut stories(root, None), &built, &tools, &mut tally)?;
     tally.finish(&committed)
 }
 
@@ -148,8 +144,10 @@ fn clippy(root: &Path, built: Option<&Built>) -> Result<()> {
 
 fn stories(root: &Path, filter: Option<&str>) -> Command {
     let mut command = shell::cargo(root);
-    command.args(["test", "--locked", "-p", "torno-stage", "--test", "e2e"]);
-    command.args(filter);
+    command
+        .args(WORKSPACE_TESTS)
+        .args(["--test", "e2e"])
+        .args(filter);
     command
 }
 

@@ -28,7 +28,7 @@ fn changes_stay_inside_until_they_are_applied() {
             diff.contains("fresh.txt") && diff.contains("+after"),
             "{diff}"
         );
-        stage.torno(&["session", "apply", session]).good();
+        stage.torno(&["session", "apply", session, "--yes"]).good();
         assert_eq!(kept(), "after\n");
         assert!(workspace.join("fresh.txt").exists());
         assert!(
