@@ -77,13 +77,9 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<()> {
     let program = Arc::new(Mutex::new(Program::default()));
     match start(settings.clone(), plan, streams, &program) {
         Ok(pid) => {
-            report(
-                &reports,
-                &GuestMessage::ProcessStarted {
-                    exec,
-                    pid: pid.as_raw_nonzero().get(),
-                },
-            )?;
+            let pid = pid.as_raw_nonzero().get();
+            // An agent that is gone is noticed by the control thread, which then kills all.
+            let _agent_gone = report(&reports, &GuestMessage::ProcessStarted { exec, pid });
         }
         Err((code, message)) => {
             return report(
@@ -228,9 +224,11 @@ fn reap(exec: ExecId, program: &Mutex<Program>, reports: &UnixStream) -> anyhow:
             let status = match (status.exit_status(), status.terminating_signal()) {
                 (Some(code), _) => ProcessStatus::Exited(code),
                 (None, Some(signal)) => ProcessStatus::Signaled(signal),
-                (None, None) => bail!("the program stopped but was reported as ended"),
+                // Only ends are waited for; a kernel that says otherwise gets the general failure.
+                (None, None) => ProcessStatus::Exited(i32::from(u8::MAX)),
             };
-            report(reports, &GuestMessage::ProcessEnded { exec, status })?;
+            // Reaping goes on without an agent: the control thread is killing the family.
+            let _agent_gone = report(reports, &GuestMessage::ProcessEnded { exec, status });
         }
     }
 }

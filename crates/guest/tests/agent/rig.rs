@@ -224,12 +224,21 @@ impl Rig {
     }
 
     pub(crate) fn finish(&mut self, exec: ExecId) -> Outcome {
+        let mut others = VecDeque::new();
         let end = loop {
             match self.hear() {
                 GuestMessage::ProcessStarted { .. } => {}
-                other => break other,
+                end @ (GuestMessage::ProcessEnded { exec: other, .. }
+                | GuestMessage::ProcessFailed { exec: other, .. })
+                    if other != exec =>
+                {
+                    others.push_back(end);
+                }
+                end => break end,
             }
         };
+        others.append(&mut self.held);
+        self.held = others;
         let text = |stream| String::from_utf8_lossy(self.output(exec, stream)).into_owned();
         Outcome {
             end,
