@@ -62,7 +62,12 @@ fn main() -> ExitCode {
     let matches = Torno::command().try_get_matches();
     let torno = match matches.and_then(|matches| Torno::from_arg_matches(&matches)) {
         Ok(torno) => torno,
-        Err(error) => return said_by_clap(&error),
+        Err(error) => {
+            let arguments: Vec<_> = std::env::args_os()
+                .map(|argument| argument.to_string_lossy().into_owned())
+                .collect();
+            return said_by_clap(&error, &arguments);
+        }
     };
     let exit = match prepare(&torno) {
         Ok((context, runtime)) => match runtime.block_on(torno.command.run(&context)) {
@@ -82,7 +87,17 @@ fn main() -> ExitCode {
 
 /// Help and version are answers; wrong arguments are a refusal like any other, so that a
 /// workload's own 2 is never mistaken for them.
-fn said_by_clap(error: &clap::Error) -> ExitCode {
+fn said_by_clap(error: &clap::Error, arguments: &[String]) -> ExitCode {
+    if error.kind() == clap::error::ErrorKind::UnknownArgument && gives_a_secret(arguments) {
+        // What was typed there may be the value, so it is not repeated.
+        let stop =
+            Stop::new("a secret's value is never an argument: other users and logs see those")
+                .next(
+                    "use standard input or `--file FILE`; if you typed the value, issue a new one",
+                );
+        report_as(&stop, false);
+        return ExitCode::from(REFUSED);
+    }
     // Nobody to read it, nobody to tell.
     let _ = error.print();
     if error.use_stderr() {
@@ -90,6 +105,12 @@ fn said_by_clap(error: &clap::Error) -> ExitCode {
     } else {
         ExitCode::SUCCESS
     }
+}
+
+/// `torno secret put` or `rotate`.
+fn gives_a_secret(arguments: &[String]) -> bool {
+    let mut words = arguments.iter().map(String::as_str);
+    words.any(|word| word == "secret") && words.any(|word| matches!(word, "put" | "rotate"))
 }
 
 #[expect(

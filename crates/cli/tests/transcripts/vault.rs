@@ -26,8 +26,11 @@ fn an_empty_secret_and_one_as_argument_are_refused() {
     let home = Home::served();
     home.torno_with(&["secret", "put", "api"], b"\n")
         .expect(125);
-    home.torno(&["secret", "put", "api", "sk-canary"])
+    let ran = home
+        .torno(&["secret", "put", "api", "sk-canary"])
         .expect(125);
+    assert!(ran.err.contains("never an argument"), "{}", ran.err);
+    assert!(!ran.err.contains("canary"), "{}", ran.err);
     assert!(home.seen().notary.is_empty());
 }
 
