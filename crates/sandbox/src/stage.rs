@@ -25,6 +25,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// LIMIT: root directory, bundle and runtime state in memory: the trust bundle, the agent and a
 /// few kB.
@@ -113,10 +115,28 @@ pub(crate) fn enter(kind: RuntimeKind, cgroups: &CgroupHost) -> io::Result<()> {
     attach(&detach(root.as_fd(), false)?, Path::new(ROOT))
 }
 
-/// Makes the finished root directory read-only; what is mounted on it keeps its own rules.
+/// Makes the finished root directory read-only; what is mounted on it keeps its own rules. With it no
+/// writer of the guest's program is left either, so that it can be executed.
 pub(crate) fn close() -> io::Result<()> {
-    let root = open_path(Path::new(ROOT))?;
-    sys::set_mount_attributes(root.as_fd(), MountAttributes { read_only: true })
+    make_read_only(open_path(Path::new(ROOT))?.as_fd())
+}
+
+/// LIMIT: a file that was just written is still open in a child that another thread has forked and
+/// that has not executed yet; that takes milliseconds.
+const WRITERS_WAIT: Duration = Duration::from_secs(2);
+
+fn make_read_only(mount: BorrowedFd<'_>) -> io::Result<()> {
+    let deadline = Instant::now() + WRITERS_WAIT;
+    loop {
+        match sys::set_mount_attributes(mount, MountAttributes { read_only: true }) {
+            Err(error)
+                if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < deadline =>
+            {
+                thread::sleep(Duration::from_millis(1));
+            }
+            outcome => return outcome,
+        }
+    }
 }
 
 fn mount_memory(at: &Path, options: &str) -> io::Result<()> {

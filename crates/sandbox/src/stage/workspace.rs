@@ -3,11 +3,10 @@
 //! leave. Every step is by descriptor and beneath the workspace; no link is followed.
 
 use super::bind::{self, Findings};
-use super::{EMPTY_DIRECTORY, EMPTY_FILE, attach_at, detach, named, open_path};
+use super::{EMPTY_DIRECTORY, EMPTY_FILE, attach_at, detach, make_read_only, named, open_path};
 use crate::plan::Plan;
 use crate::plan::rules::Place;
 use crate::spec::Workspace;
-use crate::sys::{self, MountAttributes};
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::io::Errno;
 use std::io;
@@ -83,7 +82,7 @@ pub(super) fn apply_rules(root: &Path, plan: &Plan, git: &Findings) -> io::Resul
                 .map_err(|error| named(&place.path, error))?;
             writable.push((place, detach(found.as_fd(), false)?));
         }
-        sys::set_mount_attributes(workspace.as_fd(), MountAttributes { read_only: true })?;
+        make_read_only(workspace.as_fd())?;
         for (place, tree) in writable {
             let at = beneath(workspace.as_fd(), &place.path)?;
             attach_at(&tree, at.as_fd())?;
