@@ -99,7 +99,7 @@ pub(crate) async fn diff(desk: &Desk, session: &SessionId, original: &Path) -> O
     stream(desk.ask(&request, &[original.as_fd()]).await?)
 }
 
-/// Prints a diff: inert on a terminal (what a person approves is what is shown), else byte for byte.
+/// Prints a diff: inert on a terminal (what is approved is what is shown), else byte for byte.
 pub(crate) fn print(diff: OwnedFd) -> Outcome<bool> {
     let inert = is_terminal(rustix::stdio::stdout());
     show(diff, &mut std::io::stdout(), inert)

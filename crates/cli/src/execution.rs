@@ -12,7 +12,7 @@ use std::time::Duration;
 use torno_control_api::request::{ApiReply, ApiRequest, Exec};
 use torno_policy::names::SessionId;
 
-/// LIMIT: a kill and a time limit are over within this; a session that is not, is called what it is.
+/// LIMIT: a kill and a time limit are over within this; after it the state is told as it is.
 const END_WAIT: Duration = Duration::from_secs(10);
 /// LIMIT: between two looks at a session that ends.
 const LOOK_EVERY: Duration = Duration::from_millis(20);

@@ -137,7 +137,7 @@ async fn read_frames(mut stream: OwnedReadHalf, output: &mut Output) -> Ended {
                 return Ended::OutputClosed;
             }
         }
-        // LIMIT: `split` refuses a longer frame, so the buffer holds at most one frame and one read.
+        // LIMIT: `split` refuses a longer frame: the buffer holds one frame and one read.
         match stream.read_buf(&mut buffer).await {
             Ok(0) | Err(_) => return Ended::Lost,
             Ok(_) => {}

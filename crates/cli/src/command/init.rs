@@ -148,7 +148,8 @@ fn origin(config: &str) -> Option<String> {
     None
 }
 
-/// `git@host:owner/name.git`, `ssh://git@host/…` and `https://user:password@host/…` → `https://host/owner/name`.
+/// `git@host:owner/name.git`, `ssh://git@host/…`, `https://user:password@host/…` →
+/// `https://host/owner/name`.
 fn https_form(url: &str) -> Option<String> {
     let (authority, path) = match url.split_once("://") {
         Some(("https", rest)) => rest.split_once('/')?,

@@ -39,7 +39,7 @@ pub(crate) struct Run {
     /// Allow GET and HEAD over https to this host (without torno.toml only)
     #[arg(long, value_name = "HOST[:PORT]", value_parser = values::authority)]
     allow: Vec<Authority>,
-    /// Use this credential of the vault; the variable holds its placeholder (without torno.toml only)
+    /// Use this credential; the variable holds its placeholder (without torno.toml only)
     #[arg(long, value_name = "NAME=VARIABLE", value_parser = values::secret_variable)]
     secret: Vec<SecretVariable>,
     /// Set a variable inside; nothing of your own environment is passed
