@@ -189,7 +189,7 @@ fn policy_text(input: &[u8]) {
 /// A message that is read is written back as the same bytes' meaning.
 fn notary_message(input: &[u8]) {
     use torno_notary_protocol::{desk, gate, operator, transit};
-    if let Ok((message, attachments)) = transit::decode::<gate::GateRequest>(input) {
+    if let Ok((message, attachments)) = transit::decode::<gate::GateMessage>(input) {
         let frame = transit::encode(&message, &attachments).map(|frame| frame.len());
         assert!(frame.is_ok(), "what was read can't be written");
     }
