@@ -2,7 +2,7 @@
 //! Sessions, kill, doctor, the record.
 
 use crate::fake::SESSION;
-use crate::home::Home;
+use crate::home::{Home, Ran};
 use std::os::unix::fs::PermissionsExt;
 use torno_audit::{Digest, Durability, Entry, Event, Opening, Recorder, Settings, SigningKey};
 
@@ -89,13 +89,20 @@ fn doctor_names_the_one_fix_and_fails_when_only_container_works() {
 }
 
 #[test]
-fn demo_says_where_it_would_be() {
+fn demo_becomes_the_program_beside_us_or_says_that_it_is_absent() {
     let home = Home::alone();
-    let ran = home.torno(&["demo"]);
-    // Beside the test's binary a build of the demo may lie.
-    if ran.exit == 125 {
-        assert!(ran.err.contains("torno-demo"), "{}", ran.err);
-    }
+    let torno = home.beside_script("exit 1");
+    let ran = Ran::of(&home.program(&torno, &["demo"]).output().unwrap()).expect(125);
+    assert!(
+        ran.err.contains("`torno-demo` is not beside"),
+        "{}",
+        ran.err
+    );
+    let demo = torno.with_file_name("torno-demo");
+    std::fs::write(&demo, "#!/bin/sh\nexit \"$1\"\n").unwrap();
+    std::fs::set_permissions(&demo, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = home.program(&torno, &["demo", "--", "7"]);
+    Ran::of(&command.output().unwrap()).expect(7);
 }
 
 #[test]
