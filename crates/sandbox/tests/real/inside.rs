@@ -305,7 +305,7 @@ print(open('/proc/1/cmdline').read().replace('\\0', ' '))";
 fn nothing_of_the_host_is_visible_but_usr() {
     each(|level, sandbox| {
         let code = "import os
-for path in ('/root', '/etc/shadow', '/etc/ssh', '/etc/ssl/private/x', '/var/lib/dpkg', '/boot', '/work', '/home/user',
+for path in ('/root', '/etc/shadow', '/etc/ssh', '/etc/ssl/private/x', '/var/lib/dpkg', '/boot', '/home/user',
              '/run/dbus', '/run/systemd', '/sys/fs/cgroup/unified', '/var/log'):
     if os.path.exists(path): print(path)
 print(os.listdir('/usr/local'), os.listdir('/home'), os.listdir('/run'))";
