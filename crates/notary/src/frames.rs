@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Replies on their way to gates, packed into as few frames as fit; and the one place where a
+//! credential changes from the vault's memory to a frame's attachment.
+
+use crate::gates::GateId;
+use std::collections::BTreeMap;
+use torno_notary_protocol::MESSAGE_BYTES_MAX;
+use torno_notary_protocol::gate::{Answer, Answered, NotaryMessage, Ticket};
+use torno_notary_protocol::transit::CredentialInTransit;
+use torno_policy::Refusal;
+use torno_vault::Secret;
+use zeroize::Zeroizing;
+
+/// A frame for one gate: a message and its attachments.
+#[expect(missing_debug_implementations, reason = "it carries credentials")]
+pub struct ToGate {
+    /// Which gate.
+    pub gate: GateId,
+    /// The message.
+    pub message: NotaryMessage,
+    /// The frame's attachments.
+    pub credentials: Vec<CredentialInTransit>,
+}
+
+/// One reply.
+pub(crate) enum Reply {
+    Answer(Ticket, Answer, Option<Secret>),
+    Unlocked(Ticket, Secret),
+    UnlockRefused(Ticket, Refusal),
+}
+
+/// LIMIT: the JSON of one answer: a receipt (claims with a host of 253 bytes, in base64), the host
+/// again, a placeholder, names of at most 128 bytes, one hint.
+const ANSWER_BYTES_MAX: usize = 3 * 1024;
+
+/// Packs replies, in order, one gate's answers together as far as a frame takes them.
+pub(crate) fn pack(replies: Vec<(GateId, Reply)>) -> Vec<ToGate> {
+    let mut frames = Vec::new();
+    let mut open: BTreeMap<GateId, Answers> = BTreeMap::new();
+    for (gate, reply) in replies {
+        match reply {
+            Reply::Answer(ticket, answer, secret) => {
+                let answers = open.entry(gate).or_default();
+                let bytes = ANSWER_BYTES_MAX + secret.as_ref().map_or(0, |s| 4 + s.expose().len());
+                if answers.bytes + bytes > MESSAGE_BYTES_MAX {
+                    frames.push(std::mem::take(answers).frame(gate));
+                }
+                answers.push(ticket, answer, secret, bytes);
+            }
+            Reply::Unlocked(ticket, secret) => frames.push(ToGate {
+                gate,
+                message: NotaryMessage::Unlocked { ticket },
+                credentials: vec![in_transit(&secret)],
+            }),
+            Reply::UnlockRefused(ticket, refusal) => frames.push(ToGate {
+                gate,
+                message: NotaryMessage::UnlockRefused { ticket, refusal },
+                credentials: Vec::new(),
+            }),
+        }
+    }
+    let rest = open
+        .into_iter()
+        .filter(|(_, answers)| !answers.list.is_empty());
+    frames.extend(rest.map(|(gate, answers)| answers.frame(gate)));
+    frames
+}
+
+#[derive(Default)]
+struct Answers {
+    list: Vec<Answered>,
+    credentials: Vec<CredentialInTransit>,
+    bytes: usize,
+}
+
+impl Answers {
+    fn push(&mut self, ticket: Ticket, answer: Answer, secret: Option<Secret>, bytes: usize) {
+        let credential = secret.map(|secret| {
+            self.credentials.push(in_transit(&secret));
+            self.credentials.len() - 1
+        });
+        self.list.push(Answered {
+            ticket,
+            answer,
+            credential,
+        });
+        self.bytes += bytes;
+    }
+
+    fn frame(self, gate: GateId) -> ToGate {
+        ToGate {
+            gate,
+            message: NotaryMessage::Answers(self.list),
+            credentials: self.credentials,
+        }
+    }
+}
+
+/// The vault's plaintext, copied once with exact capacity.
+fn in_transit(secret: &Secret) -> CredentialInTransit {
+    CredentialInTransit::new(Zeroizing::new(secret.expose().to_vec()))
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Permits that wait for a verified peer. Each is taken at most once, within the receipt's time.
+
+use crate::gates::GateId;
+use crate::notary::{Notary, Now};
+use crate::refusals::{receipt_invalid, session_unknown, unlock_refusal};
+use std::collections::BTreeMap;
+use torno_notary_protocol::receipt::{Receipt, VALID_MS};
+use torno_policy::Refusal;
+use torno_policy::decision::Permit;
+use torno_policy::names::{RecordSeq, SessionId};
+
+/// LIMIT: two seconds of 8,000 credentialed requests a second; the oldest go first.
+const WAITING_MAX: usize = 16_384;
+
+struct Waiting {
+    permit: Permit,
+    issued_ms: u64,
+}
+
+/// Permits by the record of their decision.
+#[derive(Default)]
+pub(crate) struct Receipts(BTreeMap<RecordSeq, Waiting>);
+
+impl Receipts {
+    /// Keeps a permit until it is taken or too old.
+    pub(crate) fn keep(&mut self, record: RecordSeq, permit: Permit, issued_ms: u64) {
+        if self.0.len() >= WAITING_MAX {
+            self.0.pop_first();
+        }
+        self.0.insert(record, Waiting { permit, issued_ms });
+    }
+
+    /// Takes it: a second try finds nothing.
+    pub(crate) fn take(&mut self, record: RecordSeq) -> Option<Permit> {
+        self.0.remove(&record).map(|waiting| waiting.permit)
+    }
+
+    /// Drops what can't be taken any more.
+    pub(crate) fn expire(&mut self, now_ms: u64) {
+        self.0
+            .retain(|_, waiting| now_ms.saturating_sub(waiting.issued_ms) <= VALID_MS);
+    }
+
+    /// Drops everything of a session.
+    pub(crate) fn forget(&mut self, session: &SessionId) {
+        self.0
+            .retain(|_, waiting| waiting.permit.session() != session);
+    }
+}
+
+impl Notary {
+    /// What a receipt stands for: the permit, the credential's version and the decision's record; or
+    /// why not, and for which endpoint.
+    pub(crate) fn check_receipt(
+        &mut self,
+        gate: GateId,
+        receipt: &Receipt,
+        now: Now,
+    ) -> Result<(Permit, u32, RecordSeq), (Refusal, String)> {
+        let bad = || (receipt_invalid(), String::new());
+        let row = self.gates.get(&gate).cloned();
+        let row = row.ok_or_else(|| (session_unknown(), String::new()))?;
+        let claims = self.receipt_key.open(receipt, now.boot_ms);
+        let claims = claims.map_err(|_| bad())?;
+        let target = claims.endpoint.to_string();
+        if (&claims.session, claims.generation) != (&row.session, row.generation) {
+            return Err((receipt_invalid(), target));
+        }
+        let permit = self.receipts.take(claims.record);
+        let permit = permit.ok_or_else(|| (receipt_invalid(), target.clone()))?;
+        let session = self.sessions.get(&row.session);
+        let session = session.ok_or_else(|| (session_unknown(), target.clone()))?;
+        session
+            .check_running(row.generation)
+            .map_err(|refusal| (refusal, target.clone()))?;
+        match self.vault.version_for(&session.tenant, &permit) {
+            Ok(version) => Ok((permit, version, claims.record)),
+            Err(error) => Err((unlock_refusal(&error), target)),
+        }
+    }
+}

@@ -1,0 +1,723 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The notary with its real store and record in a temporary directory: order of evidence, receipts,
+//! standing, sealed vault, restart, rollback.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use torno_audit::record::Entry;
+use torno_audit::{Event, Records, SigningKey, verify};
+use torno_notary::{Config, Effect, GateId, Notary, Now, ToGate};
+use torno_notary_protocol::desk::{Begin, Begun, Choice, DeskMessage, DeskReply, EndCause};
+use torno_notary_protocol::gate::{
+    Allowed, Answer, End, GateMessage, NotaryMessage, Outcome, Question, Ticket, WireRefusal,
+};
+use torno_notary_protocol::operator::{OperatorReply, OperatorRequest, UnsealKind};
+use torno_notary_protocol::receipt::{ReceiptKey, VALID_MS};
+use torno_notary_protocol::transit::CredentialInTransit;
+use torno_policy::binding::{Binding, Mode, PathPattern, Slot};
+use torno_policy::decision::{Reason, Refusal};
+use torno_policy::document::{Presets, digest};
+use torno_policy::facts::{Entry as Way, Location, Presented, RequestFacts};
+use torno_policy::grant::Isolation;
+use torno_policy::names::*;
+use torno_policy::organisation::Organisation;
+use torno_policy::placeholder::Placeholder;
+use torno_vault::SystemEntropy;
+use zeroize::Zeroizing;
+
+const VALUE: &[u8] = b"ghp_canary0123456789";
+const KEY: &[u8] = &[7; 32];
+const DOCUMENT: &str = "[secret.token]\nenv = \"TOKEN\"\n";
+const GATE: GateId = GateId(1);
+
+struct World {
+    notary: Notary,
+    now: Now,
+    root: TempDir,
+}
+
+fn config(root: &Path) -> Config {
+    Config {
+        store: root.join("store/notary.db"),
+        record: root.join("record"),
+        signing_key: SigningKey::from_seed(&[1; 32]),
+        receipt_key: ReceiptKey::new([2; 32]),
+        tenant: TenantName::parse("local").unwrap(),
+        organisation: Organisation::shipped(),
+        presets: Presets::shipped(),
+        software: "test".to_owned(),
+        entropy: Box::new(SystemEntropy),
+    }
+}
+
+const START: Now = Now {
+    unix_ms: 1_000_000,
+    boot_ms: 5_000,
+};
+
+/// An empty notary.
+fn empty() -> World {
+    let root = tempfile::tempdir().unwrap();
+    for name in ["store", "record"] {
+        let path = root.path().join(name);
+        std::fs::create_dir(&path).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    World {
+        notary: Notary::open(config(root.path()), START).unwrap(),
+        now: START,
+        root,
+    }
+}
+
+/// With a vault, `token` bound to https://allow.test/v1/**, and the document accepted.
+fn ready(mode: Mode) -> World {
+    let mut world = empty();
+    world.ask_owner(
+        OperatorRequest::Init {
+            unseal: UnsealKind::KeyFile,
+        },
+        Some(KEY),
+    );
+    let put = OperatorRequest::Put {
+        name: credential(),
+        shape: "ghp_".to_owned(),
+    };
+    world.ask_owner(put, Some(VALUE));
+    world.ask_owner(OperatorRequest::Bind(Box::new(binding(mode))), None);
+    world.accept(DOCUMENT);
+    world
+}
+
+/// With a running session `s1` on [`GATE`].
+fn running(mode: Mode) -> World {
+    let mut world = ready(mode);
+    world.begin("s1", DOCUMENT).unwrap();
+    world.notary.gate_joined(GATE, session("s1"), Generation(1));
+    world
+}
+
+fn session(id: &str) -> SessionId {
+    SessionId::parse(id).unwrap()
+}
+
+fn credential() -> CredentialName {
+    CredentialName::parse("token").unwrap()
+}
+
+fn endpoint() -> Endpoint {
+    Endpoint {
+        scheme: Scheme::Https,
+        host: Host::parse("allow.test").unwrap(),
+        port: Port::HTTPS,
+    }
+}
+
+fn binding(mode: Mode) -> Binding {
+    Binding {
+        id: BindingId::parse("b1").unwrap(),
+        tenant: TenantName::parse("local").unwrap(),
+        credential: credential(),
+        endpoint: endpoint(),
+        plaintext: false,
+        methods: vec![
+            Method::parse("GET").unwrap(),
+            Method::parse("POST").unwrap(),
+        ],
+        paths: vec![PathPattern::parse("/v1/**").unwrap()],
+        slot: Slot::Header {
+            name: "authorization".to_owned(),
+            scheme: Some("Bearer".to_owned()),
+        },
+        mode,
+        expires_at: None,
+        revision: 0,
+    }
+}
+
+fn facts(path: &str) -> RequestFacts {
+    RequestFacts {
+        entry: Way::Captured,
+        endpoint: endpoint(),
+        method: Method::parse("POST").unwrap(),
+        path: RequestPath::parse(path).unwrap(),
+        presented: vec![],
+        own_credentials: vec![],
+        git: None,
+    }
+}
+
+fn question(ticket: u64, pooled: bool) -> Question {
+    Question {
+        ticket: Ticket(ticket),
+        facts: facts("/v1/items"),
+        pooled,
+    }
+}
+
+impl World {
+    fn ask_owner(&mut self, request: OperatorRequest, secret: Option<&[u8]>) -> Vec<Effect> {
+        let (reply, effects) = self.owner(request, secret);
+        assert_eq!(reply, OperatorReply::Done);
+        effects
+    }
+
+    fn owner(
+        &mut self,
+        request: OperatorRequest,
+        secret: Option<&[u8]>,
+    ) -> (OperatorReply, Vec<Effect>) {
+        let attached = secret.map(|s| CredentialInTransit::new(Zeroizing::new(s.to_vec())));
+        let attached: Vec<_> = attached.into_iter().collect();
+        let reaction = self.notary.operator(request, &attached, self.now);
+        (reaction.reply.unwrap(), reaction.effects)
+    }
+
+    fn accept(&mut self, document: &str) {
+        let hex: String = digest(document)
+            .0
+            .iter()
+            .map(|b| format!("{b:02x}"))
+            .collect();
+        self.ask_owner(OperatorRequest::Accept { digest: hex }, None);
+    }
+
+    fn desk(&mut self, message: DeskMessage) -> (DeskReply, Vec<Effect>) {
+        let reaction = self.notary.desk(message, self.now);
+        (reaction.reply.unwrap(), reaction.effects)
+    }
+
+    fn begin(&mut self, id: &str, document: &str) -> Result<Begun, Refusal> {
+        let begin = Begin {
+            ticket: Ticket(0),
+            session: session(id),
+            tenant: TenantName::parse("local").unwrap(),
+            document: document.to_owned(),
+            choice: Choice::default(),
+            effective_isolation: Isolation::Gvisor,
+            guarantees: vec![],
+        };
+        match self.desk(DeskMessage::Begin(Box::new(begin))).0 {
+            DeskReply::Begun(begun) => Ok(*begun),
+            DeskReply::Refused { refusal, .. } => Err(refusal),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn send(&mut self, gate: GateId, message: GateMessage) -> Vec<ToGate> {
+        self.notary.from_gates(vec![(gate, message)], self.now)
+    }
+
+    /// One question's answer, with its credential when one came along.
+    fn ask(&mut self, gate: GateId, question: Question) -> (Answer, Option<Vec<u8>>) {
+        let mut frames = self.send(gate, GateMessage::Ask(vec![question]));
+        let frame = frames.pop().unwrap();
+        let NotaryMessage::Answers(mut answers) = frame.message else {
+            panic!("{:?}", frame.message)
+        };
+        let answered = answers.pop().unwrap();
+        let secret = answered
+            .credential
+            .map(|at| frame.credentials[at].expose().to_vec());
+        (answered.answer, secret)
+    }
+
+    fn allowed(&mut self, pooled: bool) -> Allowed {
+        match self.ask(GATE, question(1, pooled)).0 {
+            Answer::Allowed(allowed) => *allowed,
+            Answer::Refused(refusal) => panic!("{refusal:?}"),
+        }
+    }
+
+    fn refused(&mut self, gate: GateId) -> Reason {
+        let (answer, secret) = self.ask(gate, question(1, true));
+        assert_eq!(secret, None);
+        match answer {
+            Answer::Refused(refusal) => refusal.reason,
+            Answer::Allowed(allowed) => panic!("{allowed:?}"),
+        }
+    }
+
+    fn unlock(&mut self, gate: GateId, allowed: &Allowed) -> Result<Vec<u8>, Reason> {
+        let receipt = allowed.receipt.clone();
+        let message = GateMessage::Unlock {
+            ticket: Ticket(9),
+            receipt,
+        };
+        let frame = self.send(gate, message).pop().unwrap();
+        match frame.message {
+            NotaryMessage::Unlocked { ticket: Ticket(9) } => {
+                Ok(frame.credentials[0].expose().to_vec())
+            }
+            NotaryMessage::UnlockRefused { refusal, .. } => {
+                assert!(frame.credentials.is_empty());
+                Err(refusal.reason)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn records(&self) -> Vec<Entry> {
+        let records = Records::open(&self.root.path().join("record"), 0).unwrap();
+        records.map(|record| record.unwrap().entry).collect()
+    }
+
+    fn count(&self, wanted: fn(&Event) -> bool) -> usize {
+        let records = self.records();
+        records.iter().filter(|entry| wanted(&entry.event)).count()
+    }
+
+    /// From here on the record takes nothing: its next checkpoint can't be replaced.
+    fn break_record(&mut self) {
+        std::fs::create_dir(self.root.path().join("record/checkpoint.new")).unwrap();
+        self.now.boot_ms += 10_000;
+        assert!(self.notary.tick(self.now).is_err());
+    }
+
+    fn reopen(self) -> Self {
+        let Self { notary, now, root } = self;
+        drop(notary);
+        Self {
+            notary: Notary::open(config(root.path()), now).unwrap(),
+            now,
+            root,
+        }
+    }
+}
+
+const fn is_release(event: &Event) -> bool {
+    matches!(event, Event::CredentialReleased(_))
+}
+
+const fn is_refusal(event: &Event) -> bool {
+    matches!(event, Event::RequestRefused(_))
+}
+
+#[test]
+fn a_pooled_question_gets_its_credential_with_the_answer_after_both_records() {
+    let mut world = running(Mode::Inject);
+    let before = world.records().len();
+    let (answer, secret) = world.ask(GATE, question(1, true));
+    assert_eq!(secret.as_deref(), Some(VALUE));
+    let Answer::Allowed(allowed) = answer else {
+        panic!()
+    };
+    let records = world.records();
+    let [decided, released] = &records[before..] else {
+        panic!("{records:?}")
+    };
+    assert!(matches!(&decided.event, Event::RequestDecided(_)));
+    let Event::CredentialReleased(release) = &released.event else {
+        panic!()
+    };
+    assert_eq!((release.decision, release.version), (allowed.record, 1));
+    assert_eq!(allowed.record.0, u64::try_from(before).unwrap());
+    assert_eq!(allowed.strip, ["authorization"]);
+    // The receipt that came along unlocks nothing more.
+    assert_eq!(world.unlock(GATE, &allowed), Err(Reason::ReceiptInvalid));
+}
+
+#[test]
+fn an_unpooled_question_is_unlocked_by_its_receipt_once_and_in_time() {
+    let mut world = running(Mode::Inject);
+    let allowed = world.allowed(false);
+    assert_eq!(world.count(is_release), 0);
+    assert_eq!(world.unlock(GATE, &allowed).as_deref(), Ok(VALUE));
+    assert_eq!(world.count(is_release), 1);
+    assert_eq!(world.unlock(GATE, &allowed), Err(Reason::ReceiptInvalid));
+
+    let late = world.allowed(false);
+    world.now.boot_ms += VALID_MS + 1;
+    assert_eq!(world.unlock(GATE, &late), Err(Reason::ReceiptInvalid));
+    assert_eq!((world.count(is_release), world.count(is_refusal)), (1, 2));
+}
+
+#[test]
+fn a_receipt_counts_on_its_own_sessions_socket_only() {
+    let mut world = running(Mode::Inject);
+    world.begin("s2", DOCUMENT).unwrap();
+    let (other, older, nobody) = (GateId(2), GateId(3), GateId(4));
+    world
+        .notary
+        .gate_joined(other, session("s2"), Generation(1));
+    world
+        .notary
+        .gate_joined(older, session("s1"), Generation(0));
+    let allowed = world.allowed(false);
+    assert_eq!(world.unlock(other, &allowed), Err(Reason::ReceiptInvalid));
+    assert_eq!(world.unlock(older, &allowed), Err(Reason::ReceiptInvalid));
+    assert_eq!(world.unlock(nobody, &allowed), Err(Reason::SessionUnknown));
+    assert_eq!(world.count(is_refusal), 3);
+    // The theft did not spend it.
+    assert!(world.unlock(GATE, &allowed).is_ok());
+    assert_eq!(world.refused(older), Reason::SessionFenced);
+    assert_eq!(world.refused(nobody), Reason::SessionUnknown);
+}
+
+#[test]
+fn a_killed_session_unlocks_nothing_and_its_kill_is_on_disk() {
+    let mut world = running(Mode::Inject);
+    let allowed = world.allowed(false);
+    let kill = DeskMessage::Kill {
+        ticket: Ticket(1),
+        session: Some(session("s1")),
+    };
+    let (reply, effects) = world.desk(kill);
+    let DeskReply::KillRecorded {
+        sessions,
+        placeholders,
+        ..
+    } = reply
+    else {
+        panic!()
+    };
+    assert_eq!((sessions, placeholders), (vec![session("s1")], 1));
+    let cut = Effect::Revoke {
+        session: session("s1"),
+        credential: None,
+    };
+    assert_eq!(effects, [cut]);
+    assert!(world.unlock(GATE, &allowed).is_err());
+    assert_eq!(world.refused(GATE), Reason::SessionKilled);
+    assert_eq!(world.count(|e| matches!(e, Event::SessionKilled)), 1);
+    // Killed is final: neither end nor a second begin brings it back.
+    let end = DeskMessage::End {
+        ticket: Ticket(2),
+        session: session("s1"),
+        exit_status: None,
+        cause: EndCause::Exited,
+    };
+    assert_eq!(
+        world.desk(end).0,
+        DeskReply::Done {
+            ticket: Ticket(2),
+            record: None
+        }
+    );
+    assert!(world.begin("s1", DOCUMENT).is_err());
+    let mut world = world.reopen();
+    world.ask_owner(OperatorRequest::Unseal, Some(KEY));
+    assert!(world.begin("s1", DOCUMENT).is_err());
+}
+
+#[test]
+fn what_cannot_be_recorded_does_not_happen() {
+    let mut world = running(Mode::Inject);
+    let allowed = world.allowed(false);
+    world.break_record();
+    world.now = START;
+    assert_eq!(world.unlock(GATE, &allowed), Err(Reason::RecordUnavailable));
+    assert_eq!(world.refused(GATE), Reason::RecordUnavailable);
+    let (answer, secret) = world.ask(GATE, question(1, false));
+    assert!(matches!(answer, Answer::Refused(r) if r.reason == Reason::RecordUnavailable));
+    assert_eq!(secret, None);
+    let refused = world.begin("s2", DOCUMENT).unwrap_err();
+    assert_eq!(refused.reason, Reason::RecordUnavailable);
+    // A change of the vault is taken back: nothing of it is there in the next life.
+    let revoke = OperatorRequest::Revoke { name: credential() };
+    let (reply, _) = world.owner(revoke, None);
+    assert!(matches!(reply, OperatorReply::Failed { code, .. } if code == "record"));
+    std::fs::remove_dir(world.root.path().join("record/checkpoint.new")).unwrap();
+    let mut world = world.reopen();
+    world.ask_owner(OperatorRequest::Unseal, Some(KEY));
+    let OperatorReply::Listed { credentials, .. } = world.owner(OperatorRequest::List, None).0
+    else {
+        panic!()
+    };
+    assert!(!credentials[0].revoked);
+}
+
+// ATTACK: 101
+#[test]
+fn revoke_counts_between_answer_and_unlock_and_cuts_live_streams() {
+    let mut world = running(Mode::Inject);
+    let allowed = world.allowed(false);
+    let effects = world.ask_owner(OperatorRequest::Revoke { name: credential() }, None);
+    let cut = Effect::Revoke {
+        session: session("s1"),
+        credential: Some(credential()),
+    };
+    assert_eq!(effects, [cut]);
+    assert_eq!(world.unlock(GATE, &allowed), Err(Reason::CredentialRevoked));
+    world.refused(GATE);
+    assert_eq!(world.count(is_release), 0);
+}
+
+// ATTACK: 101
+#[test]
+fn the_next_question_after_a_rotation_gets_the_new_value() {
+    let mut world = running(Mode::Inject);
+    let rotate = OperatorRequest::Rotate { name: credential() };
+    world.ask_owner(rotate, Some(b"ghp_second0123456789"));
+    let (_, secret) = world.ask(GATE, question(1, true));
+    assert_eq!(secret.as_deref(), Some(&b"ghp_second0123456789"[..]));
+    let records = world.records();
+    let Event::CredentialReleased(release) = &records.last().unwrap().event else {
+        panic!()
+    };
+    assert_eq!(release.version, 2);
+}
+
+#[test]
+fn a_sealed_vault_refuses_credentialed_requests_and_starts() {
+    let mut world = running(Mode::Inject);
+    let allowed = world.allowed(false);
+    world.ask_owner(OperatorRequest::Seal, None);
+    assert_eq!(world.unlock(GATE, &allowed), Err(Reason::VaultSealed));
+    assert_eq!(world.refused(GATE), Reason::VaultSealed);
+    assert_eq!(
+        world.begin("s2", DOCUMENT).unwrap_err().reason,
+        Reason::VaultSealed
+    );
+    let (reply, _) = world.owner(OperatorRequest::Unseal, Some(&[8; 32]));
+    assert!(matches!(reply, OperatorReply::Failed { code, .. } if code == "wrong_secret"));
+    assert_eq!(world.count(|e| matches!(e, Event::UnsealFailed)), 1);
+    world.ask_owner(OperatorRequest::Unseal, Some(KEY));
+    assert_eq!(world.allowed(true).endpoint, endpoint());
+}
+
+#[test]
+fn a_restart_ends_what_was_running_and_fences_its_generation() {
+    let world = running(Mode::Inject);
+    let mut world = world.reopen();
+    let ended = |event: &Event| matches!(event, Event::SessionEnded { .. });
+    assert_eq!(world.count(ended), 1);
+    world.ask_owner(OperatorRequest::Unseal, Some(KEY));
+    assert_eq!(world.refused(GATE), Reason::SessionUnknown);
+    assert_eq!(
+        world.begin("s2", DOCUMENT).unwrap().generation,
+        Generation(2)
+    );
+    world.notary.gate_joined(GATE, session("s2"), Generation(1));
+    assert_eq!(world.refused(GATE), Reason::SessionFenced);
+    let key = SigningKey::from_seed(&[1; 32]);
+    world.notary.close(world.now).unwrap();
+    verify(&world.root.path().join("record"), key.public(), &[]).unwrap();
+}
+
+#[test]
+fn placeholders_are_never_shared_and_mean_nothing_elsewhere() {
+    let mut world = ready(Mode::Placeholder);
+    let first = world.begin("s1", DOCUMENT).unwrap();
+    let second = world.begin("s2", DOCUMENT).unwrap();
+    let of = |begun: &Begun| Placeholder::parse(&begun.placeholders[0].1).unwrap();
+    let (mine, theirs) = (of(&first), of(&second));
+    assert_ne!(mine, theirs);
+    assert!(mine.as_str().starts_with("ghp_"));
+    world.notary.gate_joined(GATE, session("s1"), Generation(1));
+    let mut with = |placeholder: &Placeholder| {
+        let mut asked = question(1, true);
+        asked.facts.presented = vec![Presented {
+            location: Location::Header("authorization".to_owned()),
+            digest: placeholder.digest(),
+        }];
+        world.ask(GATE, asked)
+    };
+    let (answer, secret) = with(&mine);
+    assert!(matches!(answer, Answer::Allowed(_)));
+    assert!(secret.is_some());
+    let (answer, secret) = with(&theirs);
+    assert!(matches!(answer, Answer::Refused(r) if r.reason == Reason::PlaceholderUnknown));
+    assert_eq!(secret, None);
+}
+
+#[test]
+fn a_document_counts_only_after_it_was_accepted() {
+    let mut world = ready(Mode::Inject);
+    let other = format!("{DOCUMENT}# changed\n");
+    let refused = world.begin("s1", &other).unwrap_err();
+    assert!(refused.hint.contains("torno trust"), "{}", refused.hint);
+    world.accept(&other);
+    world.begin("s1", &other).unwrap();
+}
+
+#[test]
+fn a_credential_that_is_not_there_is_named_with_the_command_that_puts_it() {
+    let mut world = ready(Mode::Inject);
+    let document = "[secret.absent]\nenv = \"TOKEN\"\n";
+    world.accept(document);
+    let refused = world.begin("s1", document).unwrap_err();
+    assert!(
+        refused.hint.contains("torno secret put absent"),
+        "{}",
+        refused.hint
+    );
+}
+
+#[test]
+fn a_flood_freezes_its_own_session_alone_and_its_end_is_still_recorded() {
+    let mut world = ready(Mode::Inject);
+    let document = format!("[sandbox]\nlimits = {{ records = 4 }}\n{DOCUMENT}");
+    world.accept(&document);
+    world.begin("s1", &document).unwrap();
+    world.begin("s2", DOCUMENT).unwrap();
+    world.notary.gate_joined(GATE, session("s1"), Generation(1));
+    world
+        .notary
+        .gate_joined(GateId(2), session("s2"), Generation(1));
+    let mut reasons = Vec::new();
+    for _ in 0..20 {
+        if let Answer::Refused(refusal) = world.ask(GATE, question(1, false)).0 {
+            reasons.push(refusal.reason);
+        }
+    }
+    assert_eq!(reasons, vec![Reason::LimitReached; 17]);
+    assert_eq!(world.count(|e| matches!(e, Event::BudgetFrozen { .. })), 1);
+    let before = world.records().len();
+    let refused = WireRefusal {
+        refusal: world.begin("s1", DOCUMENT).unwrap_err(),
+        location: None,
+        target: "x".to_owned(),
+        count: 1,
+    };
+    world.send(GATE, GateMessage::Refused(vec![refused; 100]));
+    assert_eq!(world.records().len(), before);
+    let (answer, secret) = world.ask(GateId(2), question(1, true));
+    assert!(matches!(answer, Answer::Allowed(_)) && secret.is_some());
+    let kill = DeskMessage::Kill {
+        ticket: Ticket(1),
+        session: None,
+    };
+    let DeskReply::KillRecorded { sessions, .. } = world.desk(kill).0 else {
+        panic!()
+    };
+    assert_eq!(sessions.len(), 2);
+}
+
+#[test]
+fn a_batch_over_many_gates_is_answered_each_to_its_own() {
+    let mut world = running(Mode::Inject);
+    world.begin("s2", DOCUMENT).unwrap();
+    world
+        .notary
+        .gate_joined(GateId(2), session("s2"), Generation(1));
+    let ask = |from: u64| GateMessage::Ask((from..from + 100).map(|t| question(t, true)).collect());
+    let batch = vec![(GATE, ask(0)), (GateId(2), ask(1000))];
+    let mut tickets = std::collections::BTreeMap::new();
+    for frame in world.notary.from_gates(batch, world.now) {
+        let bytes = torno_notary_protocol::transit::encode(&frame.message, &frame.credentials);
+        assert!(bytes.is_ok(), "a frame fits its socket");
+        let NotaryMessage::Answers(answers) = frame.message else {
+            panic!()
+        };
+        for answered in answers {
+            assert_eq!(
+                frame.credentials[answered.credential.unwrap()].expose(),
+                VALUE
+            );
+            tickets.insert(answered.ticket, frame.gate);
+        }
+    }
+    assert_eq!(tickets.len(), 200);
+    assert!(
+        tickets
+            .iter()
+            .all(|(t, gate)| (t.0 < 1000) == (*gate == GATE))
+    );
+    assert_eq!(world.count(is_release), 200);
+}
+
+#[test]
+fn a_report_about_a_request_of_another_session_is_an_alarm() {
+    let mut world = running(Mode::Inject);
+    world.begin("s2", DOCUMENT).unwrap();
+    world
+        .notary
+        .gate_joined(GateId(2), session("s2"), Generation(1));
+    let allowed = world.allowed(true);
+    let outcome = Outcome {
+        record: allowed.record,
+        end: End::Completed { status: 201 },
+        sent_bytes: 1,
+        received_bytes: 2,
+        reflected: 1,
+        carried: 0,
+        address: None,
+        resolved_by_proxy: false,
+    };
+    world.send(GateId(2), GateMessage::Report(vec![outcome.clone()]));
+    let ended = |event: &Event| matches!(event, Event::RequestEnded(_));
+    assert_eq!((world.count(ended), world.count(is_refusal)), (0, 1));
+    world.send(GATE, GateMessage::Report(vec![outcome.clone(), outcome]));
+    assert_eq!((world.count(ended), world.count(is_refusal)), (1, 2));
+    let reflected = |event: &Event| matches!(event, Event::CredentialReflected { .. });
+    assert_eq!(world.count(reflected), 1);
+    let kill = DeskMessage::Kill {
+        ticket: Ticket(1),
+        session: None,
+    };
+    let DeskReply::KillRecorded {
+        credentialed_writes,
+        ..
+    } = world.desk(kill).0
+    else {
+        panic!()
+    };
+    assert!(credentialed_writes.contains(&(session("s1"), 1)));
+}
+
+fn copy(from: &Path, to: &Path) {
+    let _ = std::fs::remove_dir_all(to);
+    std::fs::create_dir(to).unwrap();
+    std::fs::set_permissions(to, std::fs::Permissions::from_mode(0o700)).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
+/// An old store fits its own MAC; the record tells.
+#[test]
+fn an_older_store_put_back_whole_does_not_unseal() {
+    let world = ready(Mode::Inject).reopen();
+    let (store, backup): (PathBuf, PathBuf) = {
+        let root = world.root.path();
+        (root.join("store"), root.join("backup"))
+    };
+    let World { notary, now, root } = world;
+    notary.close(now).unwrap();
+    copy(&store, &backup);
+    let mut world = World {
+        notary: Notary::open(config(root.path()), now).unwrap(),
+        now,
+        root,
+    };
+    world.ask_owner(OperatorRequest::Unseal, Some(KEY));
+    world.ask_owner(OperatorRequest::Revoke { name: credential() }, None);
+    let World { notary, now, root } = world;
+    notary.close(now).unwrap();
+    copy(&backup, &store);
+    let mut world = World {
+        notary: Notary::open(config(root.path()), now).unwrap(),
+        now,
+        root,
+    };
+    let (reply, _) = world.owner(OperatorRequest::Unseal, Some(KEY));
+    assert!(
+        matches!(&reply, OperatorReply::Failed { code, .. } if code == "rolled_back"),
+        "{reply:?}"
+    );
+    // And not in the life after that either.
+    let mut world = world.reopen();
+    let (reply, _) = world.owner(OperatorRequest::Unseal, Some(KEY));
+    assert!(matches!(reply, OperatorReply::Failed { code, .. } if code == "rolled_back"));
+}
+
+#[test]
+fn a_store_that_lost_nothing_since_opens_from_its_backup() {
+    let world = ready(Mode::Inject);
+    let World { notary, now, root } = world;
+    notary.close(now).unwrap();
+    let (store, backup) = (root.path().join("store"), root.path().join("backup"));
+    copy(&store, &backup);
+    let notary = Notary::open(config(root.path()), now).unwrap();
+    notary.close(now).unwrap();
+    copy(&backup, &store);
+    let mut world = World {
+        notary: Notary::open(config(root.path()), now).unwrap(),
+        now,
+        root,
+    };
+    world.ask_owner(OperatorRequest::Unseal, Some(KEY));
+}
