@@ -73,10 +73,7 @@ pub(crate) enum Opening {
 /// Looks at the first bytes; `None` asks for more. Nothing is consumed.
 pub(crate) fn opening(bytes: &[u8]) -> Result<Option<Opening>, Fault> {
     // ATTACK: 070 – what is neither is refused before a byte of it goes anywhere.
-    let unknown = Fault::new(
-        Reason::UnknownProtocol,
-        "speak HTTP/1.1, inside TLS or not: nothing else leaves the sandbox",
-    );
+    let unknown = not_http();
     match bytes.first() {
         None => Ok(None),
         Some(0x16) => match bytes.get(1) {
@@ -97,6 +94,13 @@ pub(crate) fn opening(bytes: &[u8]) -> Result<Option<Opening>, Fault> {
             }
         }
     }
+}
+
+pub(crate) fn not_http() -> Fault {
+    Fault::new(
+        Reason::UnknownProtocol,
+        "speak HTTP/1.1, inside TLS or not: nothing else leaves the sandbox",
+    )
 }
 
 /// Lower case is no method, but it is HTTP enough to be told so.

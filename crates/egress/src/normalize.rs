@@ -99,7 +99,7 @@ pub(crate) fn normalize(raw: RawRequest<'_>) -> Result<Request, Fault> {
     if let Asked::Address(_) = arrival.asked {
         return Err(raw_address());
     }
-    let method = Method::parse(line.method).ok_or(bad_method())?;
+    let method = Method::parse(line.method).ok_or_else(bad_method)?;
     let host = host_header(&head, arrival)?;
     let (authority, path) = target::read(line.target, arrival, &host)?;
     if !matches!(authority.host, Host::Name(_)) {
@@ -219,7 +219,7 @@ fn refuse_method_in_query(path: &RequestPath) -> Result<(), Fault> {
         target::percent_decoded(name)
     });
     let overriding = |name: Vec<u8>| name.eq_ignore_ascii_case(b"_method");
-    if names.map(overriding).any(|is| is) {
+    if names.into_iter().any(overriding) {
         Err(bad_method().at(Location::Query))
     } else {
         Ok(())

@@ -17,7 +17,7 @@ use crate::ask::ask;
 use crate::connect::{Connector, PinnedRoots, Pool, Upstream};
 use crate::forward::{ClientSide, Forwarded, Stop, Surroundings, Upload, forward, go_on, lost};
 use crate::head::{Framing, Head, HeadScan};
-use crate::identify::{Arrival, AskedDestination};
+use crate::identify::{Arrival, AskedDestination, Opening, not_http, opening};
 use crate::inject::{inject, revoked, undecidable};
 use crate::normalize::{RawRequest, Request, normalize, readable_target};
 use crate::ports::Ports;
@@ -181,6 +181,10 @@ impl Pipeline {
         // One time for the whole head: a byte now and then does not stretch it.
         let reading = async {
             loop {
+                // ATTACK: 070 – TLS inside TLS has no line end to wait for.
+                if opening(source.buffer.unread())? == Some(Opening::Tls) {
+                    return Err(not_http());
+                }
                 if let Some(end) = scan.end(source.buffer.unread())? {
                     let head = source.buffer.unread().get(..end).unwrap_or_default();
                     let head = Head::parse(head)?;
@@ -290,7 +294,14 @@ impl Pipeline {
         idle: Option<Upstream>,
     ) -> Result<Next, Stop> {
         let epoch = self.revocations.epoch();
-        let granted = ask(&self.ports, request, idle.is_some()).await?;
+        let granted = match ask(&self.ports, request, idle.is_some()).await {
+            Ok(granted) => granted,
+            Err(refusal) => {
+                // The connection in hand is as good as before.
+                idle.into_iter().for_each(|idle| self.pool.put(idle));
+                return Err(refusal.into());
+            }
+        };
 
         let record = granted.allowed.record;
         let mut reporter = Reporter::new(Arc::clone(&self.ports.ask), record, &client.started);

@@ -76,7 +76,8 @@ pub(crate) fn read_commands(body: &[u8], gzip: bool) -> Result<Commands, Fault> 
     let mut decoder = MultiGzDecoder::new(Vec::new());
     for piece in body.chunks(GZIP_STEP_BYTES) {
         let broken = |_| Fault::malformed("send the push gzip-encoded, or not encoded");
-        decoder.write_all(piece).map_err(broken)?;
+        let written = decoder.write_all(piece).and_then(|()| decoder.flush());
+        written.map_err(broken)?;
         // What is unpacked stays small: a step of input makes at most 1032 times as much.
         let unpacked = decoder.get_ref();
         match parse_commands(unpacked)? {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#![expect(clippy::cast_possible_truncation, reason = "small random numbers")]
 
 use super::*;
 use crate::head::HeadScan;

@@ -31,7 +31,10 @@ impl Gunzip {
     /// Unpacks bytes and hands each step's output on.
     pub(crate) fn push(&mut self, bytes: &[u8], mut take: impl FnMut(&[u8])) -> Result<(), Fault> {
         for step in bytes.chunks(STEP_BYTES) {
-            self.decoder.write_all(step).map_err(|_| broken())?;
+            let written = self.decoder.write_all(step);
+            // Without a flush the decoder keeps up to 32 KiB to itself.
+            let written = written.and_then(|()| self.decoder.flush());
+            written.map_err(|_| broken())?;
             self.packed += u64::try_from(step.len()).unwrap_or(0);
             self.hand_on(&mut take)?;
         }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#![expect(clippy::string_slice, reason = "texts of tests are ASCII")]
 
 use super::*;
 use data_encoding::{BASE64, BASE64URL, HEXLOWER, HEXUPPER};

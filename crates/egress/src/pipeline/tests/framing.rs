@@ -67,9 +67,7 @@ async fn bodies_are_framed_anew_and_trailers_kept() {
 async fn a_large_body_streams_both_ways_with_its_length() {
     let stage = stage(Notary::yes(), fixed(OK)).await;
     let body = "x".repeat(300_000);
-    let request = format!(
-        "PUT /u HTTP/1.1\r\nHost: allow.test\r\nExpect: 100-continue\r\nContent-Length: 300000\r\n\r\n"
-    );
+    let request = "PUT /u HTTP/1.1\r\nHost: allow.test\r\nExpect: 100-continue\r\nContent-Length: 300000\r\n\r\n";
     let mut client = stage.secure().await;
     assert_eq!(
         talk(&mut client, request.as_bytes()).await,
@@ -102,7 +100,7 @@ async fn hostile_answers_become_one_refusal_or_one_answer() {
         let stage = stage(Notary::yes(), fixed(script)).await;
         let heard = stage.send(get("/")).await;
         assert!(heard.starts_with("HTTP/1.1 502 "), "{script}: {heard}");
-        assert_eq!(heard.matches("HTTP/1.1").count(), 1, "{script}: {heard}");
+        assert_eq!(heard.matches("HTTP/1.1 ").count(), 1, "{script}: {heard}");
     }
     let answered = [
         ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokEXTRA", "ok"),
@@ -127,7 +125,7 @@ async fn hostile_answers_become_one_refusal_or_one_answer() {
         assert!(heard.ends_with(end), "{script}: {heard}");
         let again = talk(&mut client, get("/").as_bytes()).await;
         assert!(again.ends_with(end), "{script}: {again}");
-        assert_eq!(heard.matches("HTTP/1.1").count(), 1);
+        assert_eq!(heard.matches("HTTP/1.1 ").count(), 1);
     }
 }
 

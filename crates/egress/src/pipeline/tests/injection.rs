@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Injection and scrubbing, end to end.
 
+#![expect(clippy::string_slice, reason = "texts of tests are ASCII")]
+
 use super::stage::*;
 use data_encoding::BASE64;
 use torno_notary_protocol::gate::End;

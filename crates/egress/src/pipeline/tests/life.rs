@@ -46,7 +46,6 @@ async fn a_panic_ends_its_own_request_with_a_refusal() {
     let heard = stage.send([get("/panic")].concat()).await;
     assert!(heard.contains("undecidable"), "{heard}");
     assert_eq!(stage.reasons(), [Reason::Undecidable]);
-    assert!(stage.notary.decide.as_ref() as *const _ as *const () as usize != 0);
 }
 
 #[tokio::test]

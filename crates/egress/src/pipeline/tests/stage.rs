@@ -39,9 +39,11 @@ impl Clock for Now {
     }
 }
 
+type Decide = dyn Fn(&RequestFacts) -> Result<Yes, Refusal> + Send + Sync;
+
 /// Decides by a function; remembers everything.
 pub(super) struct Notary {
-    pub(super) decide: Box<dyn Fn(&RequestFacts) -> Result<Yes, Refusal> + Send + Sync>,
+    pub(super) decide: Box<Decide>,
     pub(super) asked: Mutex<Vec<RequestFacts>>,
     pub(super) outcomes: Mutex<Vec<Outcome>>,
     pub(super) refused: Mutex<Vec<WireRefusal>>,
