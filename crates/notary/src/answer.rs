@@ -28,7 +28,7 @@ pub(crate) enum Turn {
 
 /// A judged turn that releases nothing now.
 enum Plain {
-    Decided(GateId, Ticket, RequestFacts, Decision),
+    Decided(GateId, Ticket, Box<(RequestFacts, Decision)>),
     UnlockRefused(GateId, Ticket, Refusal),
 }
 
@@ -130,49 +130,50 @@ impl Notary {
                 None => None,
             };
             if let Some(released) = recorded.next() {
-                replies.push(self.answer_release(release, decided, &released, now));
+                replies.push(self.answer_release(&release, decided, &released, now));
             }
         }
     }
 
     fn answer_plain(&mut self, evidence: Recorded<Plain>, now: Now) -> (GateId, Reply) {
         let record = evidence.seq();
-        match evidence.into_value() {
+        let (gate, ticket, judged) = match evidence.into_value() {
+            Plain::Decided(gate, ticket, judged) => (gate, ticket, *judged),
             Plain::UnlockRefused(gate, ticket, refusal) => {
-                (gate, Reply::UnlockRefused(ticket, refusal))
+                return (gate, Reply::UnlockRefused(ticket, refusal));
             }
-            Plain::Decided(gate, ticket, facts, Decision::Allow(permit)) => {
+        };
+        let answer = match judged {
+            (facts, Decision::Allow(permit)) => {
                 let answer = self.allowed(&permit, &facts, record, now);
                 if permit.injection().is_some() {
                     self.receipts.keep(record, permit, now.boot_ms);
                 }
-                (gate, Reply::Answer(ticket, answer, None))
+                answer
             }
-            Plain::Decided(gate, ticket, _, Decision::Ask(asked)) => {
+            (_, Decision::Ask(asked)) => {
                 let hint = "a person must approve this and nobody can be asked; \
                             let a rule of the session's policy allow it, or do without";
-                let refusal = Refusal {
+                Answer::Refused(Refusal {
                     reason: Reason::ApprovalUnavailable,
                     layer: asked.layer,
                     rule: asked.rule,
                     hint: hint.to_owned(),
-                };
-                (gate, Reply::Answer(ticket, Answer::Refused(refusal), None))
+                })
             }
-            Plain::Decided(gate, ticket, _, Decision::Deny(refusal)) => {
-                (gate, Reply::Answer(ticket, Answer::Refused(refusal), None))
-            }
-        }
+            (_, Decision::Deny(refusal)) => Answer::Refused(refusal),
+        };
+        (gate, Reply::Answer(ticket, answer, None))
     }
 
     fn answer_release(
         &mut self,
-        release: Releasing,
+        release: &Releasing,
         decided: Option<RecordSeq>,
         released: &Recorded<Permit>,
         now: Now,
     ) -> (GateId, Reply) {
-        let Releasing { gate, ticket, .. } = release;
+        let (gate, ticket) = (release.gate, release.ticket);
         let unlocked = self.unlock_recorded(released);
         let reply = match (unlocked, &release.asked, decided) {
             (Ok(secret), Some(facts), Some(record)) => {
@@ -265,7 +266,7 @@ impl Notary {
             (decision, _) => {
                 let decided = RequestDecided::of(&facts, &decision);
                 let event = Event::RequestDecided(Box::new(decided));
-                let plain = Plain::Decided(gate, ticket, facts, decision);
+                let plain = Plain::Decided(gate, ticket, Box::new((facts, decision)));
                 Judged::Plain(now.entry(id, event), plain)
             }
         }
@@ -342,7 +343,7 @@ impl Plain {
     /// Whom to answer, and whether it was an unlock.
     fn ticket(&self) -> (GateId, Ticket, bool) {
         match self {
-            Self::Decided(gate, ticket, _, _) => (*gate, *ticket, false),
+            Self::Decided(gate, ticket, _) => (*gate, *ticket, false),
             Self::UnlockRefused(gate, ticket, _) => (*gate, *ticket, true),
         }
     }

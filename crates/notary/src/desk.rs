@@ -58,7 +58,7 @@ impl Notary {
                 act,
             } => Reaction::reply(or_refused(
                 ticket,
-                self.judge_tool(ticket, &session, act, now),
+                self.judge_tool(ticket, &session, &act, now),
             )),
             DeskMessage::Note { session, note } => {
                 self.note_session(&session, note, now);
@@ -111,20 +111,17 @@ impl Notary {
         &mut self,
         ticket: Ticket,
         id: &SessionId,
-        act: Act,
+        act: &Act,
         now: Now,
     ) -> Result<DeskReply, Refusal> {
-        let Act::Tool(facts) = &act else {
+        let Act::Tool(facts) = act else {
             let hint = "requests are asked about by gates; the desk asks about tools";
             return Err(refusal(Reason::Undecidable, Layer::Tool, "judge", hint));
         };
         let facts = facts.clone();
         self.spend(Some(id), 1, now)?;
         let session = self.sessions.get(id).ok_or_else(session_unknown)?;
-        let decision = decide(
-            &self.layers(session, session.standing.generation, now),
-            &act,
-        );
+        let decision = decide(&self.layers(session, session.standing.generation, now), act);
         let (verdict, layer, rule, refused) = match decision {
             Decision::Allow(permit) => {
                 (Verdict::Allow, permit.layer(), permit.rule().clone(), None)

@@ -2,6 +2,13 @@
 //! The notary with its real store and record in a temporary directory: order of evidence, receipts,
 //! standing, sealed vault, restart, rollback.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests"
+)]
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;

@@ -60,9 +60,7 @@ impl Rolling {
 
     /// Takes the next byte; the window's hash once it is full.
     pub fn push(&mut self, byte: u8) -> Option<u64> {
-        let Some(oldest) = self.window.get_mut(self.at) else {
-            return None;
-        };
+        let oldest = self.window.get_mut(self.at)?;
         if self.seen == ROLLING_WINDOW {
             let gone = times(u64::from(*oldest) + 1, self.leaving);
             self.hash = (self.hash + MODULUS - gone) % MODULUS;

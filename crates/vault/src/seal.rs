@@ -123,3 +123,59 @@ pub(crate) fn open(key: &[u8], place: &Place<'_>, sealed: &Sealed) -> Result<Sec
         .map_err(|_| OpenError::Refused)?;
     Ok(secret)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SystemEntropy;
+
+    const HERE: Place<'static> = Place {
+        tenant: "t1",
+        name: "token",
+        version: 1,
+        field: Field::Value,
+        kek_version: 1,
+    };
+
+    #[test]
+    fn a_ciphertext_opens_in_its_own_place_only_whatever_the_key() {
+        let key = [3; KEY_BYTES];
+        let sealed = seal(&key, &HERE, b"canary", &mut SystemEntropy).unwrap();
+        assert_eq!(open(&key, &HERE, &sealed).unwrap().expose(), b"canary");
+        let elsewhere = [
+            Place {
+                tenant: "t2",
+                ..HERE
+            },
+            Place {
+                name: "other",
+                ..HERE
+            },
+            Place { version: 2, ..HERE },
+            Place {
+                field: Field::DataKey,
+                ..HERE
+            },
+            Place {
+                kek_version: 2,
+                ..HERE
+            },
+            // The border between the names is part of what is authenticated.
+            Place {
+                tenant: "t1t",
+                name: "oken",
+                ..HERE
+            },
+        ];
+        for place in elsewhere {
+            assert!(open(&key, &place, &sealed).is_err(), "{place:?}");
+        }
+        assert!(open(&[4; KEY_BYTES], &HERE, &sealed).is_err());
+    }
+
+    #[test]
+    fn no_nonce_comes_twice() {
+        let seal = || seal(&[3; KEY_BYTES], &HERE, b"canary", &mut SystemEntropy).unwrap();
+        assert_ne!(seal(), seal());
+    }
+}

@@ -17,6 +17,7 @@ pub(super) fn stale() -> Failure {
 }
 
 /// An error with its sources, for a person.
+#[expect(clippy::needless_pass_by_value, reason = "`map_err` hands it over")]
 pub(super) fn failed<E: Error + Coded>(error: E) -> Failure {
     let mut message = error.to_string();
     let mut source = error.source();

@@ -335,11 +335,13 @@ fn no_changed_byte_of_a_sealed_field_is_taken() {
     }
 }
 
+type Swap = fn(&mut Rows);
+
 /// The MAC is the first line; these hold should it ever be blind: the ciphertext itself names its
 /// place.
 #[test]
 fn a_swapped_row_does_not_open_even_in_a_vault_that_took_it() {
-    let swaps: [(&str, fn(&mut Rows)); 5] = [
+    let swaps: [(&str, Swap); 5] = [
         ("value of another credential", |rows| {
             let other = rows.credentials[&(tenant("t1"), credential("other"))].clone();
             let row = rows
