@@ -9,6 +9,7 @@
 //! Three entries meet here: a captured dial, CONNECT, and absolute-form on the loopback proxy.
 //! They differ in what was asked for and in nothing else.
 
+mod client;
 mod entry;
 mod guard;
 
@@ -16,26 +17,25 @@ use crate::accept::{Limits, Usage};
 use crate::ask::ask;
 use crate::connect::{Connector, PinnedRoots, Pool, Upstream};
 use crate::forward::{ClientSide, Forwarded, Stop, Surroundings, Upload, forward, go_on, lost};
-use crate::head::{Framing, Head, HeadScan};
-use crate::identify::{Arrival, AskedDestination, Opening, not_http, opening};
+use crate::head::{Framing, Head};
+use crate::identify::{Arrival, AskedDestination};
 use crate::inject::{inject, revoked, undecidable};
 use crate::normalize::{RawRequest, Request, normalize, readable_target};
 use crate::ports::Ports;
-use crate::refuse::{self, Fault, Refusals};
+use crate::refuse::{Fault, Refusals};
 use crate::report::Reporter;
-use crate::revoke::{Live, Revocations};
+use crate::revoke::Revocations;
 use crate::scrub::Released;
 use crate::terminate::{AuthorityFault, SessionAuthority};
-use crate::wire::{Duplex, Peer, ReadBuffer, Source, StreamError};
+use crate::wire::{Peer, Source, StreamError};
+use client::{Client, Next};
 use guard::unwound;
 use rustls::RootCertStore;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-use tokio::io::AsyncWriteExt;
+use std::sync::atomic::Ordering;
+use torno_policy::Reason;
 use torno_policy::names::CredentialName;
-use torno_policy::{Reason, Refusal};
 
 /// What a pipeline is made of, beside its ports.
 #[derive(Debug, Clone)]
@@ -132,27 +132,11 @@ impl Pipeline {
     }
 }
 
-/// A connection from the sandbox whose requests can be read.
-struct Client {
-    io: Box<dyn Duplex>,
-    buffer: ReadBuffer,
-    live: Arc<Live>,
-    /// Set once a byte of the current request's answer was written.
-    started: Arc<AtomicBool>,
-}
-
-/// What follows an exchange.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
-    Request,
-    Close,
-}
-
 impl Pipeline {
     /// Serves requests one by one: a pipelined one waits in the buffer for its turn.
     async fn serve_requests(&self, client: &mut Client, arrival: &Arrival) {
         loop {
-            let head = match self.read_head(client).await {
+            let head = match client.read_head(&self.limits).await {
                 Ok(Some(head)) => head,
                 Ok(None) => return,
                 Err(fault) => {
@@ -165,45 +149,6 @@ impl Pipeline {
                 return;
             }
         }
-    }
-
-    /// Reads one head; `None` when the client is done.
-    async fn read_head(&self, client: &mut Client) -> Result<Option<Head>, Fault> {
-        let mut scan = HeadScan::default();
-        let mut source = Source {
-            io: &mut client.io,
-            buffer: &mut client.buffer,
-            wait: self.limits.idle_wait,
-        };
-        if source.buffer.unread().is_empty() && source.more().await.is_err() {
-            return Ok(None);
-        }
-        // One time for the whole head: a byte now and then does not stretch it.
-        let reading = async {
-            loop {
-                // ATTACK: 070 – TLS inside TLS has no line end to wait for.
-                if opening(source.buffer.unread())? == Some(Opening::Tls) {
-                    return Err(not_http());
-                }
-                if let Some(end) = scan.end(source.buffer.unread())? {
-                    let head = source.buffer.unread().get(..end).unwrap_or_default();
-                    let head = Head::parse(head)?;
-                    source.buffer.consume(end);
-                    return Ok(Some(head));
-                }
-                match source.more().await {
-                    Ok(()) => {}
-                    Err(StreamError::Gone) => return Ok(None),
-                    Err(error) => {
-                        let slow = Reason::MalformedRequest;
-                        return Err(error.into_fault(slow, slow));
-                    }
-                }
-            }
-        };
-        let slow = Fault::malformed("send the whole head at once");
-        let read = tokio::time::timeout(self.limits.head_wait, reading).await;
-        read.unwrap_or(Err(slow))
     }
 
     /// One request, from its head to what follows it. A panic ends this request alone.
@@ -232,7 +177,7 @@ impl Pipeline {
             return Next::Close;
         }
         let close = request.framing != Framing::Empty || !request.keep_alive;
-        answer(client, &refusal, (is_head, close)).await
+        client.answer(&refusal, (is_head, close)).await
     }
 
     /// The commands of a push are part of the question, so they are read before it is asked.
@@ -371,45 +316,8 @@ impl Pipeline {
         (target, is_head): (&str, bool),
     ) -> Next {
         let refusal = self.refusals.record(fault, target);
-        answer(client, &refusal, (is_head, true)).await
+        client.answer(&refusal, (is_head, true)).await
     }
-}
-
-/// LIMIT: what is read and thrown away after a refusal, so that the client reads the answer
-/// before its connection is reset.
-const DRAIN_BYTES: usize = 1 << 20;
-const DRAIN_WAIT: Duration = Duration::from_secs(2);
-
-/// Writes a refusal's answer. ATTACK: 054 – a body that was not read is never read as a request.
-async fn answer(client: &mut Client, refusal: &Refusal, (is_head, close): (bool, bool)) -> Next {
-    let bytes = refuse::answer(refusal, close, is_head);
-    let written = async {
-        client.io.write_all(&bytes).await?;
-        client.io.flush().await
-    };
-    if written.await.is_err() {
-        return Next::Close;
-    }
-    if !close {
-        return Next::Request;
-    }
-    let draining = async {
-        if client.io.shutdown().await.is_err() {
-            return;
-        }
-        let mut drained = 0;
-        while drained < DRAIN_BYTES {
-            let there = client.buffer.unread().len();
-            client.buffer.consume(there);
-            match client.buffer.fill(&mut client.io).await {
-                Ok(0) | Err(_) => return,
-                Ok(count) => drained += count,
-            }
-        }
-    };
-    // Late or not, the connection ends here.
-    let _ = tokio::time::timeout(DRAIN_WAIT, draining).await;
-    Next::Close
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 //! The three entries: adapters that find out what was asked for, end TLS where there is some, and
 //! then hand their connection to the one loop that serves requests.
 
+use super::Pipeline;
+use super::client::{Client, Next};
 use super::guard::unwound;
-use super::{Client, Next, Pipeline, answer};
 use crate::identify::{Arrival, Asked, AskedDestination, Opening, opening};
 use crate::inject::undecidable;
 use crate::normalize::connect_target;
@@ -77,7 +78,7 @@ async fn serve_proxy(pipeline: &Pipeline, mut client: Client) {
         refuse(pipeline, &mut client, &fault, &arrival.asked).await;
         return;
     }
-    let head = match pipeline.read_head(&mut client).await {
+    let head = match client.read_head(&pipeline.limits).await {
         Ok(Some(head)) => head,
         Ok(None) => return,
         Err(fault) => return refuse(pipeline, &mut client, &fault, &arrival.asked).await,
@@ -205,5 +206,5 @@ async fn expect_opening(
 
 async fn refuse(pipeline: &Pipeline, client: &mut Client, fault: &Fault, asked: &Asked) {
     let refusal = pipeline.refusals.record(fault, &asked.to_string());
-    answer(client, &refusal, (false, true)).await;
+    client.answer(&refusal, (false, true)).await;
 }

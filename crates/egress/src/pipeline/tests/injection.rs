@@ -90,3 +90,162 @@ async fn basic_is_rendered_and_its_rendered_echo_is_scrubbed() {
         "{heard}"
     );
 }
+
+fn gzip(text: &str) -> Vec<u8> {
+    use std::io::Write;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[tokio::test]
+async fn a_compressed_echo_is_unpacked_and_an_unreadable_one_refused() {
+    // ATTACK: 106
+    let body = gzip(&format!("x {SECRET} y"));
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let stage_one = stage(Notary::bearer(), fixed([head.as_bytes(), &body].concat())).await;
+    let ask = "GET / HTTP/1.1\r\nHost: allow.test\r\nAccept-Encoding: gzip, br\r\nRange: bytes=0-5\r\nIf-Range: x\r\n\r\n";
+    let heard = stage_one.send(ask).await;
+    assert!(
+        heard.contains(&format!("x {} ", placeholder().as_str())) && !heard.contains(SECRET),
+        "{heard}"
+    );
+    assert!(
+        !heard.contains("gzip") && !heard.contains("ETag"),
+        "{heard}"
+    );
+    let sent = stage_one.origin.request(0).to_lowercase();
+    assert!(
+        sent.contains("accept-encoding: identity\r\n") && !sent.contains("range"),
+        "{sent}"
+    );
+    for coding in ["br", "zstd", "gzip, gzip", "x"] {
+        let script =
+            format!("HTTP/1.1 200 OK\r\nContent-Encoding: {coding}\r\nContent-Length: 2\r\n\r\nok");
+        let stage = stage(Notary::bearer(), fixed(script)).await;
+        let heard = stage.send(get("/")).await;
+        assert!(heard.starts_with("HTTP/1.1 502 "), "{coding}: {heard}");
+    }
+}
+
+#[tokio::test]
+async fn a_secret_that_was_stored_comes_back_scrubbed_from_any_host_and_any_cut() {
+    // ATTACK: 105, 108
+    let notary = Notary::new(|facts| {
+        let slot = (facts.endpoint.host.name() == Some("allow.test")).then(bearer);
+        Ok(Yes {
+            slot,
+            own_credentials: false,
+        })
+    });
+    let (a, b) = SECRET.split_at(15);
+    let script = format!(
+        "HTTP/1.1 401 No\r\nTransfer-Encoding: chunked\r\n\r\nf\r\n{a}\r\n\0PAUSE{:x}\r\n{b}\r\n0\r\nX-Echo: {SECRET}\r\n\r\n",
+        b.len()
+    );
+    let stage = stage(notary, fixed(script)).await;
+    for (host, port) in [("allow.test", 443), ("plain.test", 80)] {
+        let mut stream = stage.captured(asked(host, port)).await;
+        let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        let heard = if port == 443 {
+            let mut client = stage.tls(stream, host).await;
+            talk(&mut client, request.as_bytes()).await
+        } else {
+            talk(&mut stream, request.as_bytes()).await
+        };
+        assert!(!heard.contains(a) && !heard.contains(b), "{host}: {heard}");
+        assert_eq!(
+            heard.matches(placeholder().as_str()).count(),
+            2,
+            "{host}: {heard}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn redirects_are_not_followed_and_their_locations_are_scrubbed() {
+    // ATTACK: 032, 099
+    let script = format!(
+        "HTTP/1.1 307 T\r\nLocation: https://evil.test/?t={SECRET}\r\nSet-Cookie: s={SECRET}\r\n\
+         Alt-Svc: h3=\":443\"\r\nWWW-Authenticate: Basic realm=x\r\nContent-Length: 0\r\n\r\n"
+    );
+    let stage = stage(Notary::bearer(), fixed(script)).await;
+    let heard = stage.send(get("/")).await;
+    let location = format!(
+        "Location: https://evil.test/?t={}\r\n",
+        placeholder().as_str()
+    );
+    assert!(
+        heard.contains(&location) && !heard.contains(SECRET),
+        "{heard}"
+    );
+    assert!(
+        !heard.contains("Set-Cookie") && !heard.contains("Alt-Svc"),
+        "{heard}"
+    );
+    assert!(
+        heard.contains("WWW-Authenticate: Basic realm=x\r\n"),
+        "{heard}"
+    );
+    assert_eq!(stage.dialer.dialled.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_secret_that_cannot_be_scrubbed_or_written_is_not_sent() {
+    // ATTACK: 096
+    for secret in [
+        "short",
+        "with\r\nheader: 1 and more",
+        "with\0nul and some more",
+    ] {
+        let stage = stage(Notary::bearer(), fixed(OK)).await;
+        *stage.notary.secret.lock().unwrap() = secret.to_owned();
+        let heard = stage.send(get("/")).await;
+        assert!(
+            heard.contains("undecidable") && !heard.contains(secret),
+            "{heard}"
+        );
+        assert_eq!(stage.origin.count(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_serves_one_credential_only() {
+    let notary = Notary::new(|facts| {
+        let slot = (facts.path.path() == "/secret").then(bearer);
+        Ok(Yes {
+            slot,
+            own_credentials: false,
+        })
+    });
+    let stage = stage(notary, fixed(OK)).await;
+    let mut client = stage.secure().await;
+    for path in ["/secret", "/open", "/open"] {
+        assert!(
+            talk(&mut client, get(path).as_bytes())
+                .await
+                .ends_with("ok")
+        );
+    }
+    assert_eq!(*stage.origin.connections.lock().unwrap(), 2);
+    assert!(!stage.origin.request(1).contains("authorization"));
+}
+
+#[tokio::test]
+async fn a_literal_placeholder_and_an_own_credential_stay_here() {
+    // ATTACK: 083, 089
+    let request = format!(
+        "GET / HTTP/1.1\r\nHost: allow.test\r\nX-Api-Key: mine\r\nX-Other: {}\r\nAuthorization: Bearer {0}\r\n\r\n",
+        placeholder().as_str()
+    );
+    let stage = stage(Notary::yes(), fixed(OK)).await;
+    stage.send(request).await;
+    let sent = stage.origin.request(0);
+    assert_eq!(sent, "GET / HTTP/1.1\r\nhost: allow.test\r\n\r\n");
+    let asked = stage.notary.asked.lock().unwrap();
+    assert_eq!(asked[0].presented.len(), 2);
+    assert_eq!(asked[0].own_credentials, ["x-api-key"]);
+}
