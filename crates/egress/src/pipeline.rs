@@ -166,8 +166,14 @@ impl Pipeline {
         };
         let exchanged = unwound(self.exchange_or_retry(client, &request, upload)).await;
         client.live.unbind();
+        let is_unwound = exchanged.is_none();
         let refusal = match exchanged {
-            Some(Ok(next)) => return next,
+            Some(Ok(next)) => {
+                if next == Next::Close && request.framing != Framing::Empty {
+                    client.drain().await;
+                }
+                return next;
+            }
             Some(Err(Stop::Refuse(refusal))) => refusal,
             Some(Err(Stop::ClientGone)) => return Next::Close,
             Some(Err(Stop::Gone | Stop::Stale)) => lost().refusal(),
@@ -176,7 +182,7 @@ impl Pipeline {
         if client.started.load(Ordering::Relaxed) {
             return Next::Close;
         }
-        let close = request.framing != Framing::Empty || !request.keep_alive;
+        let close = is_unwound || request.framing != Framing::Empty || !request.keep_alive;
         client.answer(&refusal, (is_head, close)).await
     }
 

@@ -86,6 +86,12 @@ impl Client {
         if !close {
             return Next::Request;
         }
+        self.drain().await;
+        Next::Close
+    }
+
+    /// Ends a connection on which the client may still be sending.
+    pub(super) async fn drain(&mut self) {
         let draining = async {
             if self.io.shutdown().await.is_err() {
                 return;
@@ -102,7 +108,6 @@ impl Client {
         };
         // Late or not, the connection ends here.
         let _ = tokio::time::timeout(DRAIN_WAIT, draining).await;
-        Next::Close
     }
 }
 

@@ -131,6 +131,8 @@ impl SessionAuthority {
         params.not_before = self.valid.0.into();
         params.not_after = self.valid.1.into();
         params.distinguished_name = rcgen::DistinguishedName::new();
+        let common = "Torno session leaf";
+        params.distinguished_name.push(DnType::CommonName, common);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.use_authority_key_identifier_extension = true;

@@ -167,3 +167,57 @@ async fn a_connection_that_the_far_end_closed_is_replaced() {
     }
     assert_eq!(*stage.origin.connections.lock().unwrap(), 3);
 }
+
+#[tokio::test]
+async fn an_early_answer_is_read_though_the_body_was_not() {
+    // ATTACK: 054
+    let early = std::sync::Arc::new(|_: &[u8]| b"HTTP/1.1 200 OK\r\n\r\n".to_vec());
+    let stage = stage(Notary::yes(), early).await;
+    // An origin of its own, which answers at the head and never reads the body.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    stage
+        .dialer
+        .hosts
+        .lock()
+        .unwrap()
+        .insert("plain.test".to_owned(), address);
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        assert!(stream.read(&mut [0; 1024]).await.unwrap() > 0);
+        let answer = b"HTTP/1.1 413 No\r\nContent-Length: 2\r\n\r\nno";
+        tokio::io::AsyncWriteExt::write_all(&mut stream, answer)
+            .await
+            .unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    });
+    let mut client = stage.captured(asked("plain.test", 80)).await;
+    let request = format!(
+        "POST / HTTP/1.1\r\nHost: plain.test\r\nContent-Length: 900000\r\n\r\n{}{}",
+        "x".repeat(40_000),
+        get("/inner")
+    );
+    let heard = talk(&mut client, request.as_bytes()).await;
+    assert!(
+        heard.starts_with("HTTP/1.1 413 ") && heard.ends_with("no"),
+        "{heard}"
+    );
+    assert_eq!(heard.matches("HTTP/1.1 ").count(), 1);
+}
+
+#[tokio::test]
+async fn a_sealed_vault_lets_nothing_out() {
+    // ATTACK: 089
+    let stage = stage(Notary::new(|_| Err(no(Reason::VaultSealed))), fixed(OK)).await;
+    let request = format!(
+        "GET / HTTP/1.1\r\nHost: allow.test\r\nAuthorization: Bearer {}\r\n\r\n",
+        placeholder().as_str()
+    );
+    let heard = stage.send(request).await;
+    assert!(
+        heard.starts_with("HTTP/1.1 503 ") && heard.contains("vault_sealed"),
+        "{heard}"
+    );
+    assert!(stage.dialer.dialled.lock().unwrap().is_empty());
+    assert_eq!(stage.reasons(), [], "the notary has the record");
+}
