@@ -19,6 +19,8 @@ pub struct Cut {
     pub took: Duration,
     /// The exit code of `torno run`.
     pub exit: Option<i32>,
+    /// What `torno run` said.
+    pub said: String,
     /// What `torno kill` printed.
     pub receipt: String,
 }
@@ -87,12 +89,13 @@ pub fn watch(daemon: &Daemon, world: &World, level: &str) -> Result<Cut> {
     let bytes = received();
     std::thread::sleep(WATCH);
     let late_bytes = received() - bytes;
-    let exit = run.wait_with_output()?.status.code();
+    let ended = run.wait_with_output()?;
     Ok(Cut {
         bytes,
         late_bytes,
         took,
-        exit,
+        exit: ended.status.code(),
+        said: String::from_utf8_lossy(&ended.stderr).into_owned(),
         receipt: String::from_utf8_lossy(&[receipt.stdout, receipt.stderr].concat()).into_owned(),
     })
 }

@@ -5,6 +5,7 @@
 mod elf;
 
 use crate::packages::Graph;
+use crate::setup::Tools;
 use crate::shell;
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
@@ -66,7 +67,7 @@ const SHIPPED: [&str; 5] = [
 /// The whole workspace is selected, examples too: with the features that this turns on, the tests
 /// and everything else use what was built here, and nothing is compiled twice. What ships is copied
 /// to a directory of its own, because cargo puts a guest that is not static into its output.
-pub(crate) fn run(root: &Path, profile: Profile) -> Result<Built> {
+pub(crate) fn run(root: &Path, profile: Profile, tools: &Tools) -> Result<Built> {
     let target = Graph::load(root)?.target;
     let output = target.join(profile.directory());
     let directory = output.join("shipped");
@@ -84,6 +85,13 @@ pub(crate) fn run(root: &Path, profile: Profile) -> Result<Built> {
         if let Ok(bytes) = std::fs::read(output.join(name)) {
             place(&directory.join(name), &bytes)?;
         }
+    }
+    // Where tornod looks for runtimes before the system's directories.
+    if let Some(runsc) = &tools.runsc {
+        let runtimes = directory.join("runtimes");
+        std::fs::create_dir_all(&runtimes).context("cannot make the directory of runtimes")?;
+        let runsc = std::fs::read(runsc.join("runsc")).context("cannot read runsc")?;
+        place(&runtimes.join("runsc"), &runsc)?;
     }
     eprintln!(
         "   torno, tornod, torno-guest ({digest}) in {}",

@@ -31,7 +31,7 @@ pub(crate) fn check(root: &Path) -> Result<()> {
 pub(crate) fn test(root: &Path) -> Result<()> {
     let committed = skips::committed(root)?;
     let tools = setup::run(root).context("set-up")?;
-    let built = build::run(root, Profile::Dev).context("build")?;
+    let built = build::run(root, Profile::Dev, &tools).context("build")?;
     let mut tally = Tally::default();
     let mut step = |name: &str, action: &dyn Fn() -> Result<()>| {
         let result = shell::step(name, action);
@@ -60,7 +60,7 @@ pub(crate) fn test(root: &Path) -> Result<()> {
 /// The end-to-end stories alone.
 pub(crate) fn e2e(root: &Path, filter: Option<&str>) -> Result<()> {
     let tools = setup::run(root).context("set-up")?;
-    let built = build::run(root, Profile::Dev).context("build")?;
+    let built = build::run(root, Profile::Dev, &tools).context("build")?;
     let mut tally = Tally::default();
     let good = run_tests(&mut stories(root, filter), &built, &tools, &mut tally)?;
     if good {
@@ -78,7 +78,7 @@ pub(crate) fn demo(root: &Path) -> Result<()> {
 /// One of the stage's programs, against what was just built.
 pub(crate) fn stage_program(root: &Path, program: &[&str]) -> Result<()> {
     let tools = setup::run(root).context("set-up")?;
-    let built = build::run(root, Profile::Dev).context("build")?;
+    let built = build::run(root, Profile::Dev, &tools).context("build")?;
     let (name, arguments) = program.split_first().context("no program")?;
     let path = built.directory.join(name);
     if !path.exists() {
@@ -97,7 +97,7 @@ pub(crate) fn stage_program(root: &Path, program: &[&str]) -> Result<()> {
 /// The benchmarks, with the release profile.
 pub(crate) fn bench(root: &Path, which: &str, json: &Path) -> Result<()> {
     let tools = setup::run(root).context("set-up")?;
-    let built = build::run(root, Profile::Release).context("build")?;
+    let built = build::run(root, Profile::Release, &tools).context("build")?;
     let path = built.directory.join("torno-bench");
     if !path.exists() {
         bail!(

@@ -128,6 +128,11 @@ fn run(task: &Task) -> anyhow::Result<()> {
         }
         Task::Golden => lanes::golden(&root),
         Task::Setup => setup::run(&root).map(|_| ()),
-        Task::Build { release } => build::run(&root, build::Profile::new(*release)).map(|_| ()),
+        Task::Build { release } => build(&root, *release),
     }
+}
+
+fn build(root: &std::path::Path, release: bool) -> anyhow::Result<()> {
+    let tools = setup::run(root)?;
+    build::run(root, build::Profile::new(release), &tools).map(|_| ())
 }

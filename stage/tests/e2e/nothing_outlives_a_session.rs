@@ -7,16 +7,26 @@ use std::collections::BTreeSet;
 #[test]
 fn processes_mounts_cgroups_and_files_are_gone() {
     at_each_level("nothing outlives a session", |stage, level| {
-        stage.shell(level, "true").good();
-        let before = traces(stage.daemon.home());
-        // A double fork that would outlive its parent.
-        stage
-            .shell(
+        // A copied workspace stays for `torno session apply`; without one nothing stays.
+        let shell = |script: &str| {
+            stage.torno(&[
+                "run",
+                "--quiet",
+                "--workspace",
+                "none",
+                "--isolation",
                 level,
-                "(setsid sleep 300 &) ; (nohup sleep 300 >/dev/null 2>&1 &) ; true",
-            )
-            .good();
-        stage.shell(level, "exit 3");
+                "--",
+                "/bin/sh",
+                "-c",
+                script,
+            ])
+        };
+        shell("true").good();
+        let before = traces(stage.daemon.home());
+        // Double forks that would outlive their parent.
+        shell("(setsid sleep 300 &) ; (nohup sleep 300 >/dev/null 2>&1 &) ; true").good();
+        assert_eq!(shell("exit 3").code, Some(3));
         let after = traces(stage.daemon.home());
         let left: Vec<_> = after.difference(&before).collect();
         assert!(left.is_empty(), "{left:#?}");
