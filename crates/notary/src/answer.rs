@@ -5,7 +5,7 @@
 //! written; those that do are written together with their release and flushed to disk in one go.
 //! Only the evidence of that write unlocks.
 
-use crate::frames::Reply;
+use crate::frames::{Reply, in_transit};
 use crate::gates::GateId;
 use crate::notary::{Notary, Now};
 use crate::refusals::{
@@ -14,11 +14,11 @@ use crate::refusals::{
 use torno_audit::{CredentialReleased, Durability, Entry, Event, Recorded, RequestDecided};
 use torno_notary_protocol::gate::{Allowed, Answer, Injection, Question, Ticket};
 use torno_notary_protocol::receipt::{Receipt, ReceiptClaims};
+use torno_notary_protocol::transit::CredentialInTransit;
 use torno_policy::decide::decide;
 use torno_policy::decision::{Decision, Permit, Reason, Refusal};
 use torno_policy::facts::{Act, RequestFacts};
 use torno_policy::names::RecordSeq;
-use torno_vault::Secret;
 
 /// One thing that a gate wants answered.
 pub(crate) enum Turn {
@@ -146,8 +146,10 @@ impl Notary {
         let answer = match judged {
             (facts, Decision::Allow(permit)) => {
                 let answer = self.allowed(&permit, &facts, record, now);
-                if permit.injection().is_some() {
-                    self.receipts.keep(record, permit, now.boot_ms);
+                if let Some(session) = self.sessions.get_mut(permit.session())
+                    && permit.injection().is_some()
+                {
+                    session.receipts.keep(record, permit, now.boot_ms);
                 }
                 answer
             }
@@ -187,12 +189,12 @@ impl Notary {
         (gate, reply)
     }
 
-    fn unlock_recorded(&self, released: &Recorded<Permit>) -> Result<Secret, Refusal> {
+    fn unlock_recorded(&self, released: &Recorded<Permit>) -> Result<CredentialInTransit, Refusal> {
         let session = self.sessions.get(released.value().session());
         let session = session.ok_or_else(session_unknown)?;
         let unlocked = self.vault.unlock(&session.tenant, released);
         unlocked
-            .map(|(secret, _)| secret)
+            .map(|(secret, _)| in_transit(&secret))
             .map_err(|error| unlock_refusal(&error))
     }
 

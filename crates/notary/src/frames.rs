@@ -24,13 +24,13 @@ pub struct ToGate {
 
 /// One reply.
 pub(crate) enum Reply {
-    Answer(Ticket, Answer, Option<Secret>),
-    Unlocked(Ticket, Secret),
+    Answer(Ticket, Answer, Option<CredentialInTransit>),
+    Unlocked(Ticket, CredentialInTransit),
     UnlockRefused(Ticket, Refusal),
 }
 
 /// LIMIT: the JSON of one answer: a receipt (claims with a host of 253 bytes, in base64), the host
-/// again, a placeholder, names of at most 128 bytes, one hint.
+/// again, a placeholder, names of at most 128 bytes. Rule and hint of a refusal come on top.
 const ANSWER_BYTES_MAX: usize = 3 * 1024;
 
 /// Packs replies, in order, one gate's answers together as far as a frame takes them.
@@ -41,7 +41,8 @@ pub(crate) fn pack(replies: Vec<(GateId, Reply)>) -> Vec<ToGate> {
         match reply {
             Reply::Answer(ticket, answer, secret) => {
                 let answers = open.entry(gate).or_default();
-                let bytes = ANSWER_BYTES_MAX + secret.as_ref().map_or(0, |s| 4 + s.expose().len());
+                let attached = secret.as_ref().map_or(0, |s| 4 + s.expose().len());
+                let bytes = json_bytes_max(&answer) + attached;
                 if answers.bytes + bytes > MESSAGE_BYTES_MAX {
                     frames.push(std::mem::take(answers).frame(gate));
                 }
@@ -50,7 +51,7 @@ pub(crate) fn pack(replies: Vec<(GateId, Reply)>) -> Vec<ToGate> {
             Reply::Unlocked(ticket, secret) => frames.push(ToGate {
                 gate,
                 message: NotaryMessage::Unlocked { ticket },
-                credentials: vec![in_transit(&secret)],
+                credentials: vec![secret],
             }),
             Reply::UnlockRefused(ticket, refusal) => frames.push(ToGate {
                 gate,
@@ -66,6 +67,16 @@ pub(crate) fn pack(replies: Vec<(GateId, Reply)>) -> Vec<ToGate> {
     frames
 }
 
+/// A bound of an answer's JSON: its texts may double when they are escaped.
+fn json_bytes_max(answer: &Answer) -> usize {
+    match answer {
+        Answer::Allowed(_) => ANSWER_BYTES_MAX,
+        Answer::Refused(refusal) => {
+            ANSWER_BYTES_MAX + 2 * (refusal.rule.as_str().len() + refusal.hint.len())
+        }
+    }
+}
+
 #[derive(Default)]
 struct Answers {
     list: Vec<Answered>,
@@ -74,9 +85,15 @@ struct Answers {
 }
 
 impl Answers {
-    fn push(&mut self, ticket: Ticket, answer: Answer, secret: Option<Secret>, bytes: usize) {
+    fn push(
+        &mut self,
+        ticket: Ticket,
+        answer: Answer,
+        secret: Option<CredentialInTransit>,
+        bytes: usize,
+    ) {
         let credential = secret.map(|secret| {
-            self.credentials.push(in_transit(&secret));
+            self.credentials.push(secret);
             self.credentials.len() - 1
         });
         self.list.push(Answered {
@@ -96,7 +113,8 @@ impl Answers {
     }
 }
 
-/// The vault's plaintext, copied once with exact capacity.
-fn in_transit(secret: &Secret) -> CredentialInTransit {
+/// The vault's plaintext, copied once with exact capacity. At once, so that a large batch holds one
+/// secret's worth of locked pages, not its own size of them.
+pub(crate) fn in_transit(secret: &Secret) -> CredentialInTransit {
     CredentialInTransit::new(Zeroizing::new(secret.expose().to_vec()))
 }

@@ -51,7 +51,7 @@ impl Notary {
     }
 
     /// Takes everything that gates sent since the last call, and answers it with at most one flush
-    /// of the record.
+    /// of the record. The caller bounds a batch by taking at most one frame of each gate.
     pub fn from_gates(&mut self, batch: Vec<(GateId, GateMessage)>, now: Now) -> Vec<ToGate> {
         let mut turns = Vec::new();
         let mut entries = Vec::new();

@@ -3,7 +3,6 @@
 
 use crate::gates::{GateId, GateRow};
 use crate::history::{self, History, HistoryError};
-use crate::receipts::Receipts;
 use crate::sessions::Session;
 use crate::store::{SqliteStore, StoreError};
 use std::collections::HashMap;
@@ -121,7 +120,6 @@ pub struct Notary {
     /// The store is older than the record: the vault stays sealed.
     pub(crate) rolled_back: bool,
     pub(crate) receipt_key: ReceiptKey,
-    pub(crate) receipts: Receipts,
     pub(crate) sessions: HashMap<SessionId, Session>,
     pub(crate) gates: HashMap<GateId, GateRow>,
     pub(crate) organisation: Organisation,
@@ -167,7 +165,6 @@ impl Notary {
             recorder,
             rolled_back,
             receipt_key: config.receipt_key,
-            receipts: Receipts::default(),
             sessions: HashMap::new(),
             gates: HashMap::new(),
             organisation: config.organisation,
@@ -190,7 +187,9 @@ impl Notary {
     /// # Errors
     /// When the record or the store fails: from then on nothing is allowed; the role ends.
     pub fn tick(&mut self, now: Now) -> Result<(), OpenError> {
-        self.receipts.expire(now.boot_ms);
+        for session in self.sessions.values_mut() {
+            session.receipts.expire(now.boot_ms);
+        }
         // Half of the promised 100 ms is left for the caller's own delay.
         let due = self.recorder.sync_due();
         if due.is_some_and(|due| now.unix_ms.saturating_add(50) >= due) {

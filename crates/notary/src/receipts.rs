@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Permits that wait for a verified peer. Each is taken at most once, within the receipt's time.
+//! A session's permits that wait for a verified peer. Each is taken at most once, within the receipt's time.
 
 use crate::gates::GateId;
 use crate::notary::{Notary, Now};
@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use torno_notary_protocol::receipt::{Receipt, VALID_MS};
 use torno_policy::Refusal;
 use torno_policy::decision::Permit;
-use torno_policy::names::{RecordSeq, SessionId};
+use torno_policy::names::RecordSeq;
 
-/// LIMIT: two seconds of 8,000 credentialed requests a second; the oldest go first.
-const WAITING_MAX: usize = 16_384;
+/// LIMIT: two seconds of 1,000 new credentialed connections a second, for one session; the oldest
+/// go first, and no session can push out another's.
+const WAITING_MAX: usize = 2_048;
 
 struct Waiting {
     permit: Permit,
@@ -41,12 +42,6 @@ impl Receipts {
         self.0
             .retain(|_, waiting| now_ms.saturating_sub(waiting.issued_ms) <= VALID_MS);
     }
-
-    /// Drops everything of a session.
-    pub(crate) fn forget(&mut self, session: &SessionId) {
-        self.0
-            .retain(|_, waiting| waiting.permit.session() != session);
-    }
 }
 
 impl Notary {
@@ -67,10 +62,10 @@ impl Notary {
         if (&claims.session, claims.generation) != (&row.session, row.generation) {
             return Err((receipt_invalid(), target));
         }
-        let permit = self.receipts.take(claims.record);
-        let permit = permit.ok_or_else(|| (receipt_invalid(), target.clone()))?;
-        let session = self.sessions.get(&row.session);
+        let session = self.sessions.get_mut(&row.session);
         let session = session.ok_or_else(|| (session_unknown(), target.clone()))?;
+        let permit = session.receipts.take(claims.record);
+        let permit = permit.ok_or_else(|| (receipt_invalid(), target.clone()))?;
         session
             .check_running(row.generation)
             .map_err(|refusal| (refusal, target.clone()))?;

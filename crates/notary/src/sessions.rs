@@ -8,6 +8,7 @@
 //! ```
 
 use crate::notary::{Effect, Notary, Now};
+use crate::receipts::Receipts;
 use crate::refusals::{record_unavailable, refusal, session_unknown};
 use std::collections::BTreeMap;
 use torno_audit::{Durability, Event, record::EndCause};
@@ -33,6 +34,8 @@ pub(crate) struct Session {
     placeholders: BTreeMap<CredentialName, Placeholder>,
     /// Its first record: which session is older.
     begun_at: RecordSeq,
+    /// Its permits that wait for a verified peer.
+    pub(crate) receipts: Receipts,
     /// Records it caused.
     pub(crate) records: u64,
     /// Its record budget is spent.
@@ -130,6 +133,7 @@ impl Session {
     fn finish(&mut self, state: State) -> u32 {
         self.standing.state = state;
         self.issued.clear();
+        self.receipts = Receipts::default();
         self.cut = count(self.open.len());
         let placeholders = count(self.placeholders.len());
         self.placeholders.clear();
@@ -172,7 +176,6 @@ impl Notary {
         }
         // Nothing is allowed from here on, whatever the disk does.
         session.finish(State::Ended);
-        self.receipts.forget(id);
         let effects = vec![whole(id)];
         let stopped = self.store.stop(std::slice::from_ref(id), "ended");
         let event = Event::SessionEnded { cause, exit_status };
@@ -204,9 +207,6 @@ impl Notary {
             kill.credentialed_writes
                 .push((id.clone(), session.credentialed_writes));
             kill.sessions.push(id);
-        }
-        for id in &kill.sessions {
-            self.receipts.forget(id);
         }
         let effects = kill.sessions.iter().map(whole).collect();
         let stopped = self.store.stop(&kill.sessions, "killed");

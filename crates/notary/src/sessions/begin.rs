@@ -5,6 +5,7 @@
 
 use super::Session;
 use crate::notary::{Notary, Now};
+use crate::receipts::Receipts;
 use crate::refusals::{record_unavailable, refusal, undecidable};
 use std::collections::{BTreeMap, BTreeSet};
 use torno_audit::{Digest, Event, List};
@@ -96,6 +97,7 @@ impl Notary {
             issued: issued.collect(),
             placeholders,
             begun_at,
+            receipts: Receipts::default(),
             records: 1,
             frozen: false,
             open: BTreeMap::new(),
