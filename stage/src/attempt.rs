@@ -65,6 +65,8 @@ pub struct Observation {
     pub victim_died: bool,
     /// The file appeared.
     pub file_appeared: bool,
+    /// The last refusal that was recorded meanwhile: code, layer, rule.
+    pub recorded: Option<(String, String, String)>,
 }
 
 /// What no script may see: the two credentials, and the host's own secret.
@@ -136,9 +138,14 @@ impl Observation {
             })
     }
 
-    /// The refusal that Torno answered, if the script printed one: code, layer, rule.
+    /// The refusal that Torno answered, if the script printed one, or else recorded: code, layer,
+    /// rule.
     #[must_use]
     pub fn refusal(&self) -> Option<(String, String, String)> {
+        self.printed_refusal().or_else(|| self.recorded.clone())
+    }
+
+    fn printed_refusal(&self) -> Option<(String, String, String)> {
         let text = String::from_utf8_lossy(&self.output);
         text.match_indices("{\"code\":").find_map(|(at, _)| {
             let rest = text.get(at..)?;
@@ -152,7 +159,7 @@ impl Observation {
     /// What the sandbox saw, in a few words.
     #[must_use]
     pub fn inside(&self) -> String {
-        if let Some((code, _, _)) = self.refusal() {
+        if let Some((code, _, _)) = self.printed_refusal() {
             return code;
         }
         let text = String::from_utf8_lossy(&self.output);

@@ -10,7 +10,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use torno_stage::attempt::{Attempt, Observation, Secrets};
 use torno_stage::canary::Sweep;
-use torno_stage::daemon::Daemon;
+use torno_stage::daemon::{self, Daemon};
 use torno_stage::props::Props;
 use torno_stage::unwalled::{PYTHON, Unwalled};
 use torno_stage::world::World;
@@ -177,6 +177,7 @@ impl Show {
                 continue;
             };
             let daemon = &self.daemon;
+            let records = daemon.records()?.len();
             let seen = trial::watch(attempt, &self.world, &mut self.props, |script, props| {
                 let output = daemon.run(level, &[PYTHON, "-c", &props.fill(script)])?;
                 // A refusal of Torno's own to start would prove nothing.
@@ -187,7 +188,9 @@ impl Show {
                 Ok([output.stdout, output.stderr].concat())
             });
             let (seen, problem) = match seen {
-                Ok(seen) => {
+                Ok(mut seen) => {
+                    let fresh = self.daemon.records()?.split_off(records);
+                    seen.recorded = daemon::last_refusal(&fresh);
                     let problem = self.problem(attempt, &seen, controlled);
                     (seen, problem)
                 }
@@ -261,13 +264,6 @@ impl Show {
         );
         sweep.add_tree("the stores", &self.daemon.home().join("state"))?;
         sweep.add_tree("the workspace", &self.daemon.workspace())?;
-        for (name, bytes) in self.world.journals() {
-            if name == torno_stage::world::EVIL || name == torno_stage::world::OTHER {
-                // What came in while walls were off is the control's own; see the attempts above.
-                continue;
-            }
-            println!("  {name} holds {} bytes of plaintext", bytes.len());
-        }
         let swept = sweep.run(&self.secrets.credentials)?;
         println!(
             "Canary search: {} surfaces, {} bytes, {} decoys planted and found, {} hits.",

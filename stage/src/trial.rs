@@ -50,6 +50,7 @@ pub fn watch(
         branch_moved: main() != before,
         victim_died: props.victim_died()?,
         file_appeared: props.file_appeared(),
+        recorded: None,
     })
 }
 
