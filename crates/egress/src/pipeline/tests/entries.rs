@@ -247,3 +247,14 @@ async fn the_proxy_takes_no_origin_form_no_https_url_and_no_second_connect() {
         .unwrap();
     assert!(hear(&mut tls_to_proxy).await.contains("unknown_protocol"));
 }
+
+#[tokio::test]
+async fn a_client_that_verifies_nothing_gets_no_further_with_another_name() {
+    // ATTACK: 040
+    let stage = stage(Notary::never(), fixed(OK)).await;
+    let stream = stage.captured(asked("allow.test", 443)).await;
+    let mut client = blind_tls(stream, "other.test").await;
+    let heard = talk(&mut client, get("/").as_bytes()).await;
+    assert!(heard.starts_with("HTTP/1.1 421 "), "{heard}");
+    assert_eq!(stage.reasons(), [Reason::NamesDisagree]);
+}

@@ -190,3 +190,17 @@ async fn a_body_carries_placeholders_inert_and_they_are_counted_across_any_split
         );
     }
 }
+
+#[tokio::test]
+async fn bytes_that_nobody_asked_for_are_never_an_answer() {
+    // ATTACK: 057
+    let script = format!("{OK}\0PAUSEHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged");
+    let stage = stage(Notary::yes(), fixed(script)).await;
+    let mut client = stage.secure().await;
+    let post = "POST / HTTP/1.1\r\nHost: allow.test\r\nContent-Length: 0\r\n\r\n";
+    for _ in 0..2 {
+        let heard = talk(&mut client, post.as_bytes()).await;
+        assert!(heard.ends_with("ok"), "{heard}");
+    }
+    assert_eq!(*stage.origin.connections.lock().unwrap(), 2);
+}
