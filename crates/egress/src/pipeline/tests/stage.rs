@@ -272,6 +272,7 @@ pub(super) async fn origin(identity: Option<&Identity>, script: Script) -> Origi
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             *connections.lock().unwrap() += 1;
+            stream.set_nodelay(true).ok();
             let (script, requests, acceptor) = (script.clone(), requests.clone(), acceptor.clone());
             tokio::spawn(async move {
                 match acceptor {
