@@ -3,7 +3,7 @@
 //! The same script runs twice: once with its wall off, where it must succeed, and once sealed.
 
 use crate::canary::Canary;
-use crate::journal::{Connection, Request};
+use crate::world::journal::{Connection, Request};
 use std::fmt::Write as _;
 
 /// A hostile script and its aim.

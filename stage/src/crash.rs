@@ -3,8 +3,8 @@
 //! saw has its record; after a restart the record verifies and no process of the sandbox is left.
 
 use crate::daemon::Daemon;
-use crate::journal::Request;
 use crate::world::World;
+use crate::world::journal::Request;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::{Child, Stdio};
@@ -69,6 +69,7 @@ pub fn strike(daemon: &mut Daemon, world: &World, level: &str, blow: Blow) -> Re
             daemon
                 .torno(&["kill", "--all"])
                 .stdout(Stdio::null())
+                .stderr(Stdio::null())
                 .spawn()?,
         );
     }

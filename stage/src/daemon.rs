@@ -2,7 +2,14 @@
 //! A Torno of one's own: the shipped binaries, a fresh TORNO_HOME, a vault with the world's two
 //! credentials bound as an operator binds them, and a workspace with an accepted torno.toml.
 
-use crate::world::{API, GIT, OTHER, World, random};
+use crate::world::World;
+mod binaries;
+mod refusals;
+mod vault;
+
+pub use binaries::{binaries, granted_hosts, works};
+pub use refusals::last_refusal;
+
 use anyhow::{Context, Result, bail};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -40,20 +47,6 @@ paths = ["/public/**"]
 host = "other.torno.test"
 methods = ["GET", "POST"]
 "#;
-
-/// Paths that the API's token is bound to. `/v1/keys`, which mints keys, is not among them.
-const API_PATHS: [&str; 10] = [
-    "/v1/me",
-    "/v1/items",
-    "/echo",
-    "/store",
-    "/fetch",
-    "/upload",
-    "/redirect",
-    "/cookie",
-    "/stream",
-    "/public/**",
-];
 
 /// A running tornod and its surroundings.
 #[derive(Debug)]
@@ -191,45 +184,6 @@ impl Daemon {
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.daemon.as_ref().map(Child::id)
-    }
-
-    fn make_vault(&self, world: &World) -> Result<()> {
-        std::fs::write(self.key_file(), format!("{}{}", random()?, random()?))
-            .context("no key file")?;
-        let key = self.key_file();
-        self.must(&["vault", "init", "--key-file", text(&key)?])?;
-        self.put("api", "sk-live-", &world.api_token)?;
-        self.put("git", "ghp_", &world.git_token)?;
-        let methods = ["--method", "GET", "--method", "POST"];
-        let mut api = vec!["secret", "bind", "api", "--host", API];
-        api.extend(methods);
-        api.extend(API_PATHS.iter().flat_map(|path| ["--path", path]));
-        self.must(&api)?;
-        let mut git = vec!["secret", "bind", "git", "--host", GIT, "--basic", "agent"];
-        git.extend(methods);
-        git.extend(["--path", "/acme/app/**", "--path", "/acme/app.git/**"]);
-        self.must(&git)?;
-        Ok(())
-    }
-
-    /// Puts a credential into the vault, by a file that is gone afterwards.
-    ///
-    /// # Errors
-    /// When `torno secret put` refuses.
-    pub fn put(&self, name: &str, shape: &str, value: &str) -> Result<()> {
-        let file = self.home.path().join("outside/value");
-        std::fs::write(&file, value).context("no file for a value")?;
-        let done = self.must(&[
-            "secret",
-            "put",
-            name,
-            "--shape",
-            shape,
-            "--file",
-            text(&file)?,
-        ]);
-        std::fs::remove_file(&file).context("the value's file stays")?;
-        done.map(|_| ())
     }
 
     /// Writes a file of the workspace.
@@ -374,92 +328,6 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         self.down();
     }
-}
-
-/// The reason, layer and rule of the last refusal among records.
-#[must_use]
-pub fn last_refusal(records: &[serde_json::Value]) -> Option<(String, String, String)> {
-    records.iter().rev().find_map(|record| {
-        let field = |name: &str| find_text(record, name);
-        Some((field("reason")?, field("layer")?, field("rule")?))
-    })
-}
-
-/// The first text of that name in a record, at any depth.
-fn find_text(value: &serde_json::Value, name: &str) -> Option<String> {
-    match value {
-        serde_json::Value::Object(fields) => fields
-            .get(name)
-            .and_then(|field| field.as_str().map(str::to_owned))
-            .or_else(|| fields.values().find_map(|field| find_text(field, name))),
-        serde_json::Value::Array(items) => items.iter().find_map(|item| find_text(item, name)),
-        _ => None,
-    }
-}
-
-/// Where the shipped binaries lie: `TORNO_BINARIES`, or beside this program.
-///
-/// # Errors
-/// When torno or tornod is not there.
-pub fn binaries() -> Result<PathBuf> {
-    let beside = || {
-        let own = std::env::current_exe().ok()?;
-        let directory = own.parent()?;
-        let tests = directory.ends_with("deps");
-        Some(
-            if tests {
-                directory.parent()?
-            } else {
-                directory
-            }
-            .to_path_buf(),
-        )
-    };
-    let directory = std::env::var_os("TORNO_BINARIES")
-        .map(PathBuf::from)
-        .or_else(beside);
-    let directory = directory.context("no directory of binaries")?;
-    for name in ["torno", "tornod", "torno-guest"] {
-        if !directory.join(name).is_file() {
-            bail!(
-                "{name} is not in {}; run `cargo xtask build`",
-                directory.display()
-            );
-        }
-    }
-    Ok(directory)
-}
-
-/// Whether a level works here, by `torno doctor`; `Err` holds what is missing.
-///
-/// # Errors
-/// When the desk does not answer.
-pub fn works(daemon: &Daemon, level: &str) -> Result<std::result::Result<(), String>> {
-    let output = daemon
-        .torno(&[
-            "run",
-            "--quiet",
-            "--workspace",
-            "none",
-            "--isolation",
-            level,
-            "--",
-            "true",
-        ])
-        .output()
-        .context("cannot start torno")?;
-    if output.status.success() {
-        return Ok(Ok(()));
-    }
-    Ok(Err(String::from_utf8_lossy(&output.stderr)
-        .trim()
-        .replace('\n', "; ")))
-}
-
-/// The hosts that [`POLICY`] grants without a credential.
-#[must_use]
-pub fn granted_hosts() -> [&'static str; 2] {
-    [API, OTHER]
 }
 
 fn text(path: &Path) -> Result<&str> {

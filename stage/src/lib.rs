@@ -14,20 +14,13 @@
 //!
 //! Start reading at [`world`].
 
-pub mod api;
 pub mod attempt;
 pub mod attempts;
-pub mod authority;
 pub mod canary;
 pub mod crash;
 pub mod cut;
 pub mod daemon;
-pub mod git;
-pub mod journal;
-pub mod lawless;
-pub mod listen;
 pub mod props;
-pub mod sink;
 pub mod table;
 pub mod trial;
 pub mod unwalled;

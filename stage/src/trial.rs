@@ -3,9 +3,9 @@
 
 use crate::attempt::{Attempt, Observation, PRELUDE, Secrets};
 use crate::canary::Canary;
-use crate::git::reference;
 use crate::props::Props;
 use crate::world::World;
+use crate::world::git::reference;
 use anyhow::Result;
 use std::time::Duration;
 

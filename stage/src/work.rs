@@ -3,8 +3,8 @@
 //! anything. Judged at the far end, which must have seen the real credential.
 
 use crate::daemon::Daemon;
-use crate::git::reference;
 use crate::world::World;
+use crate::world::git::reference;
 use anyhow::Result;
 
 /// One piece of work and whether it went right.

@@ -3,12 +3,19 @@
 //! loopback, with fresh credentials. The names are reached by operator pins; `evil.torno.test` is
 //! pinned too, so that only a grant that does not name it stands between a sandbox and the sink.
 
-use crate::api::Api;
-use crate::authority::Authority;
-use crate::git::{GitOrigin, make_repository};
-use crate::lawless::{self, Map};
-use crate::listen::{self, Listening};
-use crate::sink;
+pub mod api;
+pub mod authority;
+pub mod git;
+pub mod journal;
+pub mod lawless;
+pub mod listen;
+pub mod sink;
+
+use crate::world::api::Api;
+use crate::world::authority::Authority;
+use crate::world::git::{GitOrigin, make_repository};
+use crate::world::lawless::Map;
+use crate::world::listen::Listening;
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
 use std::io::Read;
@@ -127,11 +134,8 @@ impl World {
         let mut text = String::new();
         for (host, port, far) in self.pins() {
             let address = far.address;
-            let _ = write!(
-                text,
-                "[[pin]]\nhost = \"{host}\"\nport = {port}\naddress = \"{address}\"\nca = \"{}\"\n\n",
-                ca.display()
-            );
+            let place = format!("host = \"{host}\"\nport = {port}\naddress = \"{address}\"");
+            let _ = write!(text, "[[pin]]\n{place}\nca = \"{}\"\n\n", ca.display());
         }
         text
     }
@@ -252,7 +256,7 @@ mod tests {
         let git = |token: &str, arguments: &[&str], directory: &Path| {
             let port = world.git.address.port();
             let resolve = format!("http.curloptResolve={GIT}:{port}:127.0.0.1");
-            Command::new(crate::git::GIT)
+            Command::new(crate::world::git::GIT)
                 .current_dir(directory)
                 .env_clear()
                 .env("HOME", work.path())
@@ -294,7 +298,8 @@ mod tests {
             "{}",
             String::from_utf8_lossy(&pushed.stderr)
         );
-        let head = crate::git::reference(&world.repositories(), "acme/app", "refs/heads/agent/x");
+        let head =
+            crate::world::git::reference(&world.repositories(), "acme/app", "refs/heads/agent/x");
         assert!(head.is_some());
     }
 }

@@ -54,12 +54,13 @@ pub(crate) struct Built {
 pub(crate) const GUEST_DIGEST: &str = "TORNO_GUEST_SHA256";
 
 /// What goes side by side. The stage's programs are only there in versions that have them.
-const SHIPPED: [&str; 5] = [
+const SHIPPED: [&str; 6] = [
     "torno",
     "tornod",
     "torno-demo",
     "torno-campaign",
     "torno-bench",
+    "torno-load",
 ];
 
 /// Builds everything.

@@ -50,7 +50,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 /// Every Rust file of the workspace, tests included.
 pub(crate) fn sources(root: &Path) -> Result<Vec<Source>> {
     let mut sources = Vec::new();
-    for top in ["crates", "stage", "xtask"] {
+    for top in ["crates", "stage", "bench", "xtask"] {
         for path in rust_files(root, Path::new(top))? {
             // Fuzzing corpora and build output may hold files that are not ours.
             if !path.iter().any(|part| part == "target") {

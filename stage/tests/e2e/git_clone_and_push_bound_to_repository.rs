@@ -3,7 +3,7 @@
 //! others do not, and no client-side setting changes that.
 
 use crate::stage::at_each_level;
-use torno_stage::git::reference;
+use torno_stage::world::git::reference;
 
 const GIT: &str = "git -c user.name=a -c user.email=a@torno.test -c advice.detachedHead=false";
 const CLONE: &str = "git clone --quiet https://git.torno.test/acme/app work && cd work";

@@ -32,13 +32,14 @@ const UNSAFE: [&str; 4] = [
 ];
 
 /// Who may start a program, and why.
-const SPAWN: [(&str, &str); 6] = [
+const SPAWN: [(&str, &str); 7] = [
     ("crates/sandbox/src/", "runtimes of the drivers"),
     ("crates/guest/src/", "the workload's commands"),
     ("crates/cli/src/daemon.rs", "tornod on demand"),
     ("crates/control/src/spawn.rs", "the roles"),
     ("xtask/", "tasks"),
     ("stage/", "the world around Torno"),
+    ("bench/", "the peers that are measured"),
 ];
 
 /// Who may call `expose`, and how often.

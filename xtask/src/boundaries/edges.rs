@@ -7,7 +7,7 @@ use crate::tidy::Finding;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What each package may link of ours, through any number of steps.
-const EDGES: [(&str, &[&str]); 14] = [
+const EDGES: [(&str, &[&str]); 15] = [
     ("torno-policy", &[]),
     ("torno-guest-protocol", &[]),
     ("torno-notary-protocol", &["torno-policy"]),
@@ -65,6 +65,17 @@ const EDGES: [(&str, &[&str]); 14] = [
             "torno-notary-protocol",
             "torno-policy",
             "torno-audit",
+        ],
+    ),
+    // The benchmark drives the shipped binaries too, and prints the same OCI configuration for the
+    // raw runtimes that it measures beside them.
+    (
+        "torno-bench",
+        &[
+            "torno-policy",
+            "torno-guest-protocol",
+            "torno-sandbox",
+            "torno-stage",
         ],
     ),
     ("xtask", &[]),

@@ -20,6 +20,9 @@ pub(super) fn check_all(root: &Path) -> Result<Vec<Finding>> {
     };
     let workspace = tables(&read(Path::new("Cargo.toml"))?);
     let mut places = vec!["stage".to_owned(), "xtask".to_owned()];
+    if root.join("bench").is_dir() {
+        places.push("bench".to_owned());
+    }
     let crates = std::fs::read_dir(root.join("crates")).context("cannot list crates")?;
     for entry in crates {
         let name = entry.context("cannot list crates")?.file_name();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The real `git http-backend` behind TLS and Basic authentication: no fake of git anywhere.
 
-use crate::listen::{Answer, Origin, Visit, answer, with};
+use crate::world::listen::{Answer, Origin, Visit, answer, with};
 use anyhow::{Context, Result, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

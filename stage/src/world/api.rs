@@ -2,7 +2,7 @@
 //! An API that demands a bearer token, and that gives it back in every way an API can: in bodies,
 //! headers, trailers, redirects and cookies, plain, encoded and compressed.
 
-use crate::listen::{Answer, Origin, Visit, answer, with};
+use crate::world::listen::{Answer, Origin, Visit, answer, with};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use bytes::Bytes;

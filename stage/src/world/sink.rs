@@ -2,8 +2,8 @@
 //! The attacker's own server: takes any connection, TLS or not, answers whatever it is sent once,
 //! and keeps every byte. Anything in its journal that came out of a sandbox is a failure.
 
-use crate::journal::{ConnectionIndex, Journal};
-use crate::listen::Listening;
+use crate::world::journal::{ConnectionIndex, Journal};
+use crate::world::listen::Listening;
 use anyhow::{Context, Result};
 use rustls::ServerConfig;
 use std::net::Ipv4Addr;

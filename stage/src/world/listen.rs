@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! TLS origins on loopback: accept, keep everything in the journal, serve HTTP/1.1 with hyper.
 
-use crate::journal::{ConnectionIndex, Journal, Request, RequestIndex};
+use crate::world::journal::{ConnectionIndex, Journal, Request, RequestIndex};
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
