@@ -162,7 +162,8 @@ def git(*words):
                           capture_output=True, timeout=60)
     # After a refused push git says this; it is not so.
     out((done.stdout + done.stderr).replace(b'Everything up-to-date', b''))
-git('clone', '--quiet', 'https://agent:' + os.environ['GIT_TOKEN'] + '@git.torno.test/acme/app', 'w')
+place = 'https://agent:' + os.environ['GIT_TOKEN'] + '@git.torno.test/acme/app'
+git('clone', '--quiet', place, 'w')
 os.chdir('w')
 git('commit', '--quiet', '--allow-empty', '-m', 'mine now')
 git('push', 'origin', 'HEAD:refs/heads/main')
