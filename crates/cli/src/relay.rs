@@ -3,6 +3,7 @@
 //! gets a descriptor of ours (attack case 133): bytes are read here, checked, and written here.
 
 mod input;
+pub(crate) mod install;
 mod output;
 
 use crate::stop::{Outcome, REFUSED, Stop};

@@ -16,7 +16,8 @@ pub enum ApiRequest {
         /// The operator's token, or a brain's.
         token: String,
     },
-    /// Begin a session. With a workspace, the message carries one descriptor: its directory.
+    /// Begin a session. The message carries the workspace's directory, when there is one, and then,
+    /// if the caller wants it, a stream for the output of an install phase ([`crate::attach`]).
     /// The session ends when this connection closes, unless `detached`.
     Start(Box<StartSession>),
     /// Run a command. The reply carries one descriptor: the stream of [`crate::attach`].
@@ -89,6 +90,8 @@ pub struct StartSession {
     pub wall_seconds: Option<u64>,
     /// Environment from the command line, beside the document's.
     pub env: Vec<(String, String)>,
+    /// The first descriptor is the workspace's directory.
+    pub has_workspace: bool,
     /// Keeps running when the connection closes.
     pub detached: bool,
     /// Directories of `also`, with `~` expanded, in the document's order.

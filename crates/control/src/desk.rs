@@ -12,19 +12,19 @@ mod start;
 mod workspace;
 
 use crate::confine::{self, Reach};
-use crate::orders::{FromSupervisor, LauncherReply, Order};
+use crate::orders::{FromSupervisor, GateEvent, LauncherReply, Order};
 use crate::role_channel::{exactly, receive};
 use crate::roles::Role;
 use anyhow::{Context, bail};
 use client::{Launcher, Notary};
-use session::Sessions;
+use session::{Life, Sessions};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::rc::Rc;
 use torno_control_api::channel::{Channel, Listener};
-use torno_notary_protocol::desk::EndCause;
+use torno_notary_protocol::desk::{DeskMessage, EndCause, SessionNote};
 use torno_policy::names::SessionId;
 
 /// What every connection's task shares.
@@ -102,11 +102,9 @@ fn obey(desk: &Rc<Desk>, message: FromSupervisor, descriptors: Vec<OwnedFd>) -> 
             desk.sessions.gate_joined(&session, Channel::new(gate)?);
         }
         FromSupervisor::GateLeft { session } => {
-            desk.sessions.gate_left(&session);
-            let desk = Rc::clone(desk);
-            tokio::task::spawn_local(async move {
-                finish::end_if_running(&desk, &session, EndCause::RoleDied).await;
-            });
+            if desk.sessions.gate_left(&session) == Some(Life::Running) {
+                end_later(desk, session, EndCause::RoleDied);
+            }
         }
         FromSupervisor::Kill { session } => {
             let desk = Rc::clone(desk);
@@ -125,9 +123,42 @@ fn obey(desk: &Rc<Desk>, message: FromSupervisor, descriptors: Vec<OwnedFd>) -> 
 /// What the launcher says unasked: a sandbox's first process ended by itself.
 fn launcher_event(desk: &Rc<Desk>, reply: &LauncherReply) {
     if let LauncherReply::SandboxEnded { session } = reply {
-        let (desk, session) = (Rc::clone(desk), session.clone());
-        tokio::task::spawn_local(async move {
-            finish::end_if_running(&desk, &session, EndCause::Exited).await;
-        });
+        // While a session starts, that is its start's to judge.
+        if desk.sessions.with(session, |row| row.life) == Some(Life::Running) {
+            end_later(desk, session.clone(), EndCause::Exited);
+        }
+    }
+}
+
+fn end_later(desk: &Rc<Desk>, session: SessionId, cause: EndCause) {
+    let desk = Rc::clone(desk);
+    tokio::task::spawn_local(async move { finish::end(&desk, &session, cause).await });
+}
+
+impl Desk {
+    /// Reads a gate's events until it is gone.
+    async fn follow(&self, id: &SessionId, gate: &gates::Gate) {
+        while let Ok(Some((event, _))) = receive::<GateEvent>(&gate.channel).await {
+            match event {
+                GateEvent::ExecEnded { exec, status } => {
+                    self.sessions.with(id, |row| row.drop_command(exec));
+                    gate.note_ended(exec, status);
+                    let note = SessionNote::CommandEnded { exec, status };
+                    let message = DeskMessage::Note {
+                        session: id.clone(),
+                        note,
+                    };
+                    if let Err(error) = self.notary.tell(&message).await {
+                        tracing::error!("{error:#}");
+                    }
+                }
+                GateEvent::Refused { target, refusal } => {
+                    self.sessions
+                        .with(id, |row| row.note_refused(target, refusal));
+                }
+                other => gate.milestone(other),
+            }
+        }
+        gate.gone();
     }
 }

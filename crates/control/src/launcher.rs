@@ -3,6 +3,8 @@
 //! no session data but shape, and opens no path that a client named but the read-only directories
 //! of an accepted policy.
 
+mod levels;
+mod places;
 mod removal;
 mod sandboxes;
 
@@ -16,6 +18,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use tokio::sync::mpsc;
 use torno_control_api::channel::Channel;
 use torno_policy::names::SessionId;
+use torno_policy::standing::Phase;
 
 /// The keeper process beside each sandbox.
 pub(crate) fn keeper(arguments: Vec<String>) -> std::process::ExitCode {
@@ -108,12 +111,16 @@ impl Service<'_> {
         given: Vec<OwnedFd>,
     ) -> Result<(LauncherReply, Option<OwnedFd>), Failed> {
         let reply = match request {
-            LauncherRequest::Prepare { session, owner } => {
-                let workspace = self.sandboxes.prepare(&session, owner)?;
+            LauncherRequest::Prepare {
+                session,
+                phase,
+                owner,
+            } => {
+                let workspace = self.sandboxes.places.prepare(&session, phase, owner)?;
                 return Ok((LauncherReply::Prepared, Some(workspace)));
             }
             LauncherRequest::OpenWorkspace { session } => {
-                let workspace = self.sandboxes.open_workspace(&session)?;
+                let workspace = self.sandboxes.places.open(&session, Phase::Locked)?;
                 return Ok((LauncherReply::Workspace, Some(workspace)));
             }
             LauncherRequest::Start(order) => {
@@ -133,6 +140,14 @@ impl Service<'_> {
                     before: census.0,
                     after: census.1,
                 }
+            }
+            LauncherRequest::LeaveInstall { session } => {
+                self.sandboxes.leave(&session)?;
+                LauncherReply::Removed
+            }
+            LauncherRequest::MergeInstall { session, owner } => {
+                self.sandboxes.places.merge_install(&session, owner)?;
+                LauncherReply::Removed
             }
             LauncherRequest::Remove {
                 session,

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use torno_control_api::request::TerminalSize;
 use torno_policy::grant::{FileRules, Isolation, Limits, WorkspaceMode};
 use torno_policy::names::{Generation, SessionId};
+use torno_policy::standing::Phase;
 
 use crate::upstreams::Upstreams;
 
@@ -163,6 +164,8 @@ pub(crate) enum LauncherRequest {
     Prepare {
         /// Which.
         session: SessionId,
+        /// The workspace of this phase.
+        phase: Phase,
         /// The caller's uid, so that the porter may fill it.
         owner: u32,
     },
@@ -173,6 +176,18 @@ pub(crate) enum LauncherRequest {
     Kill {
         /// Which.
         session: SessionId,
+    },
+    /// After `Kill`: the install phase's sandbox goes, its files stay for `MergeInstall`.
+    LeaveInstall {
+        /// Which.
+        session: SessionId,
+    },
+    /// Move what the install phase made, and the workspace has not, into the workspace.
+    MergeInstall {
+        /// Which.
+        session: SessionId,
+        /// Whose it is until the sandbox starts.
+        owner: u32,
     },
     /// After `Kill`: remove everything of it but a workspace that may still be brought back.
     Remove {
@@ -194,6 +209,7 @@ pub(crate) enum LauncherRequest {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SandboxOrder {
     pub(crate) session: SessionId,
+    pub(crate) phase: Phase,
     pub(crate) isolation: Isolation,
     /// Host directory and where it appears inside.
     pub(crate) also: Vec<(PathBuf, PathBuf)>,
@@ -279,8 +295,6 @@ pub(crate) enum GateRequest {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct GateConfiguration {
     pub(crate) limits: Limits,
-    /// Values of this session's placeholders by credential, for what is shown in scrubbed answers.
-    pub(crate) placeholders: BTreeMap<String, String>,
 }
 
 /// A command to run inside.
@@ -334,7 +348,11 @@ pub(crate) enum PorterJob {
         fingerprints: Vec<torno_notary_protocol::desk::Fingerprint>,
         /// Bytes that may be copied.
         bytes_max: u64,
+        /// Only these files; nothing means all.
+        only: Option<Vec<String>>,
     },
+    /// Write the baseline of the one directory to the second descriptor.
+    Note,
     /// Search the one directory, copying nothing (a bound workspace).
     Search {
         /// What to look for.

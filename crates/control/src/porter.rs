@@ -45,7 +45,7 @@ fn writes(job: &PorterJob, at: usize) -> bool {
     match job {
         PorterJob::CopyIn { .. } => at == 1,
         PorterJob::Apply { .. } => at == 0,
-        PorterJob::Search { .. } | PorterJob::Diff => false,
+        PorterJob::Search { .. } | PorterJob::Diff | PorterJob::Note => false,
     }
 }
 
@@ -59,6 +59,7 @@ fn do_job(job: PorterJob, descriptors: Vec<OwnedFd>) -> anyhow::Result<PorterRep
         PorterJob::CopyIn {
             fingerprints,
             bytes_max,
+            only,
         } => {
             let [source, target, baseline] = exactly(descriptors)?;
             copy::copy_in(
@@ -68,12 +69,17 @@ fn do_job(job: PorterJob, descriptors: Vec<OwnedFd>) -> anyhow::Result<PorterRep
                 &copy::Rules {
                     fingerprints,
                     bytes_max,
+                    only,
                 },
             )
         }
         PorterJob::Search { fingerprints } => {
             let [source] = exactly(descriptors)?;
             copy::search(&source, &fingerprints)
+        }
+        PorterJob::Note => {
+            let [directory, baseline] = exactly(descriptors)?;
+            changes::write_baseline(&directory, baseline)
         }
         PorterJob::Diff => {
             let [original, changed, baseline, pipe] = exactly(descriptors)?;

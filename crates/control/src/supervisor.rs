@@ -220,7 +220,16 @@ impl Supervisor {
                     send(self.channel(Role::Desk)?, &left, &[]).await?;
                 }
             }
-            Order::EndGate { session } => self.gates.end(&session),
+            Order::EndGate { session } => {
+                if self.gates.end(&session) {
+                    send(
+                        self.channel(Role::Desk)?,
+                        &FromSupervisor::GateLeft { session },
+                        &[],
+                    )
+                    .await?;
+                }
+            }
             Order::SpawnPorter { uid, gid } => {
                 let user = self.root.then_some(User { uid, gid });
                 let Spawned { child, channel } = spawn(Role::Porter, user, &self.log)?;
@@ -254,7 +263,9 @@ impl Supervisor {
         session: Option<&torno_policy::names::SessionId>,
     ) -> anyhow::Result<()> {
         match session {
-            Some(session) => self.gates.end(session),
+            Some(session) => {
+                self.gates.end(session);
+            }
             None => self.gates.end_all(),
         }
         let order = FromSupervisor::Kill {

@@ -7,6 +7,7 @@ use crate::desk::{Desk, unexpected};
 use crate::document::{Document, NAME};
 use crate::execution::{self, Wanted};
 use crate::notary::Notary;
+use crate::relay::install::InstallOutput;
 use crate::stop::{Outcome, Stop};
 use crate::values::{self, Level, SecretVariable, Variable, Workspace};
 use std::os::fd::{AsFd, OwnedFd};
@@ -145,28 +146,39 @@ async fn admit(document: &Document, context: &Context) -> Outcome {
 async fn start(run: &Run, document: &Document, desk: &Desk, context: &Context) -> Outcome<Started> {
     // A typed document holds them itself.
     let variables = run.env.iter().filter(|_| document.file.is_some());
+    let workspace = run.workspace.map(Into::into);
+    let mode = workspace.unwrap_or(document.grant.sandbox.workspace);
     let start = StartSession {
         document: document.text.clone(),
         isolation: run.isolation.map(Into::into),
-        workspace: run.workspace.map(Into::into),
+        workspace,
         wall_seconds: run.wall,
         env: variables
             .map(|v| (v.name.clone(), v.value.clone()))
             .collect(),
+        has_workspace: mode != WorkspaceMode::None,
         detached: run.detach,
         also: expanded(&document.grant.sandbox.also, context)?,
     };
-    let mode = start.workspace.unwrap_or(document.grant.sandbox.workspace);
     let directory = match mode {
         WorkspaceMode::None => None,
         WorkspaceMode::Copy | WorkspaceMode::Bind => Some(open_directory(&context.directory)?),
     };
-    let descriptors: Vec<_> = directory.iter().map(AsFd::as_fd).collect();
-    if document.grant.install.is_some() {
+    let output = if document.grant.install.is_some() {
         context.progress("starting the session; its install phase can take minutes");
-    }
+        let begun = InstallOutput::begin();
+        Some(begun.map_err(|e| Stop::new("no stream for the install phase").because(&e))?)
+    } else {
+        None
+    };
+    let stream = output.as_ref().map(InstallOutput::stream);
+    let descriptors: Vec<_> = directory.iter().chain(stream).map(AsFd::as_fd).collect();
     let request = ApiRequest::Start(Box::new(start));
-    match desk.ask(&request, &descriptors).await?.0 {
+    let reply = desk.ask(&request, &descriptors).await;
+    if let Some(output) = output {
+        output.finish();
+    }
+    match reply?.0 {
         ApiReply::Started(started) => Ok(*started),
         other => Err(unexpected(&other)),
     }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The API's connections: who asks, may they, then one service call for each request.
 
-use super::start::{internal, of_refusal, start};
+use super::start::{Given, internal, of_refusal, out_of_turn, start};
 use super::{Desk, finish, workspace};
 use crate::front_door;
 use crate::orders::{ExecOrder, GateRequest, LauncherReply, LauncherRequest, PorterJob};
-use anyhow::anyhow;
 use sha2::{Digest, Sha256};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
@@ -75,7 +74,7 @@ impl Connection {
             }
         }
         for session in std::mem::take(&mut self.owned) {
-            finish::end_if_running(&self.desk, &session, EndCause::Stopped).await;
+            finish::end(&self.desk, &session, EndCause::Stopped).await;
         }
     }
 
@@ -111,7 +110,15 @@ impl Connection {
             ApiRequest::Authenticate { token } => self.authenticate(&token)?,
             ApiRequest::Start(wanted) => {
                 let detached = wanted.detached;
-                let started = start(&self.desk, self.peer, *wanted, given.next()).await?;
+                let given = Given {
+                    workspace: if wanted.has_workspace {
+                        given.next()
+                    } else {
+                        None
+                    },
+                    install_output: given.next(),
+                };
+                let started = start(&self.desk, self.peer, *wanted, given).await?;
                 if !detached {
                     self.owned.push(started.session.clone());
                 }
@@ -242,7 +249,7 @@ impl Connection {
         {
             DeskReply::Permitted { .. } => Ok(()),
             DeskReply::Refused { refusal, .. } => Err(of_refusal(&refusal)),
-            _ => Err(internal(&anyhow!("the notary answered something else"))),
+            _ => Err(out_of_turn("notary")),
         }
     }
 
@@ -316,7 +323,7 @@ impl Connection {
                 })
             }
             DeskReply::Refused { refusal, .. } => Err(of_refusal(&refusal)),
-            _ => Err(internal(&anyhow!("the notary answered something else"))),
+            _ => Err(out_of_turn("notary")),
         }
     }
 
@@ -324,7 +331,7 @@ impl Connection {
         let probe = self.desk.launcher.ask(&LauncherRequest::Probe, &[]).await;
         let (reply, _) = probe.map_err(|e| internal(&e))?;
         let LauncherReply::Probed(levels) = reply else {
-            return Err(internal(&anyhow!("the launcher answered something else")));
+            return Err(out_of_turn("launcher"));
         };
         let report = |level: crate::orders::ProbeResult| {
             let mut lines = level.lines;

@@ -6,7 +6,6 @@ use super::Desk;
 use super::session::Life;
 use super::start::internal;
 use crate::orders::{LauncherReply, LauncherRequest, Order};
-use anyhow::anyhow;
 use std::rc::Rc;
 use torno_control_api::request::{Failure, KillReceipt, KilledSession, Summary};
 use torno_notary_protocol::desk::{DeskMessage, DeskReply, EndCause};
@@ -15,11 +14,11 @@ use torno_policy::names::SessionId;
 
 /// Undoes a start that failed.
 pub(super) async fn undo(desk: &Rc<Desk>, session: &SessionId) {
-    end_if_running(desk, session, EndCause::StartFailed).await;
+    end(desk, session, EndCause::StartFailed).await;
 }
 
 /// Ends a session in good order, unless somebody is at it already.
-pub(super) async fn end_if_running(desk: &Rc<Desk>, session: &SessionId, cause: EndCause) {
+pub(super) async fn end(desk: &Rc<Desk>, session: &SessionId, cause: EndCause) {
     if !desk.sessions.begin_ending(session) {
         return;
     }
@@ -43,7 +42,7 @@ pub(super) async fn stop(desk: &Rc<Desk>, session: &SessionId) -> Summary {
         .sessions
         .with(session, |row| row.summary())
         .unwrap_or_default();
-    end_if_running(desk, session, EndCause::Stopped).await;
+    end(desk, session, EndCause::Stopped).await;
     desk.sessions.wait_over(session).await;
     summary
 }
@@ -67,7 +66,7 @@ pub(super) async fn kill(
             ..
         } => (sessions, credentialed_writes, placeholders),
         DeskReply::Refused { refusal, .. } => return Err(super::start::of_refusal(&refusal)),
-        _ => return Err(internal(&anyhow!("the notary answered something else"))),
+        _ => return Err(super::start::out_of_turn("notary")),
     };
     // Whatever the notary had to change, the live ones that were asked for go.
     let live = desk.sessions.live().into_iter();

@@ -5,6 +5,7 @@ use crate::orders::{GateEvent, GateRequest};
 use crate::role_channel;
 use anyhow::{Context, bail};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -21,6 +22,8 @@ struct Reached {
     guest: bool,
     unusable: Option<String>,
     gone: bool,
+    /// Commands that ended: number → status.
+    ended: BTreeMap<u64, i32>,
 }
 
 /// One gate.
@@ -61,9 +64,27 @@ impl Gate {
         self.changed.notify_waiters();
     }
 
-    /// A command ended; nothing waits for that here but tests of idleness.
-    pub(super) fn ended(&self, exec: u64, status: i32) {
-        tracing::debug!("exec {exec} ended with {status}");
+    /// A command ended.
+    pub(super) fn note_ended(&self, exec: u64, status: i32) {
+        self.reached.borrow_mut().ended.insert(exec, status);
+        self.changed.notify_waiters();
+    }
+
+    /// Waits for a command's end; nothing when the gate is gone before.
+    pub(super) async fn exec_ended(&self, exec: u64) -> Option<i32> {
+        loop {
+            let changed = self.changed.notified();
+            {
+                let mut reached = self.reached.borrow_mut();
+                if let Some(status) = reached.ended.remove(&exec) {
+                    return Some(status);
+                }
+                if reached.gone {
+                    return None;
+                }
+            }
+            changed.await;
+        }
     }
 
     /// The gate's channel closed.

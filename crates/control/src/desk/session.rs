@@ -8,8 +8,6 @@
 //! One task brings a session over: whoever moves it to Ending first.
 
 use super::gates::Gate;
-use crate::orders::GateEvent;
-use crate::role_channel::receive;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -75,12 +73,8 @@ pub(super) struct Beginning {
 }
 
 impl Sessions {
-    /// Enters a session that starts. What yields its gate comes back.
-    pub(super) fn begin(
-        &self,
-        id: &SessionId,
-        beginning: &Beginning,
-    ) -> mpsc::UnboundedReceiver<Rc<Gate>> {
+    /// Enters a session that starts.
+    pub(super) fn begin(&self, id: &SessionId, beginning: &Beginning) {
         let row = Session {
             life: Life::Starting,
             isolation: beginning.isolation,
@@ -96,14 +90,16 @@ impl Sessions {
         };
         let mut rows = self.rows.borrow_mut();
         rows.insert(id.clone(), row);
-        let over: Vec<_> = rows
-            .iter()
-            .filter(|(_, row)| row.life.is_over())
-            .map(|(id, _)| id.clone())
-            .collect();
-        for id in over.iter().take(over.len().saturating_sub(OVER_MAX)) {
+        let over = rows.iter().filter(|(_, row)| row.life.is_over());
+        let mut over: Vec<_> = over.map(|(id, row)| (row.began_at, id.clone())).collect();
+        over.sort();
+        for (_, id) in over.iter().take(over.len().saturating_sub(OVER_MAX)) {
             rows.remove(id);
         }
+    }
+
+    /// What yields the session's next gate: the supervisor brings its channel.
+    pub(super) fn expect_gate(&self, id: &SessionId) -> mpsc::UnboundedReceiver<Rc<Gate>> {
         let (sender, gate) = mpsc::unbounded_channel();
         self.expected.borrow_mut().insert(id.clone(), sender);
         gate
@@ -123,30 +119,15 @@ impl Sessions {
         let _ = waiting.send(gate);
     }
 
-    /// The gate's process ended.
-    pub(super) fn gate_left(&self, id: &SessionId) {
-        self.expected.borrow_mut().remove(id);
-        self.with(id, |row| row.gate = None);
-    }
-
-    /// Reads a gate's events until it is gone.
-    pub(super) async fn follow(&self, id: &SessionId, gate: &Gate) {
-        while let Ok(Some((event, _))) = receive::<GateEvent>(&gate.channel).await {
-            match event {
-                GateEvent::ExecEnded { exec, status } => {
-                    self.with(id, |row| {
-                        row.commands.remove(&exec);
-                        row.changed.notify_waiters();
-                    });
-                    gate.ended(exec, status);
-                }
-                GateEvent::Refused { target, refusal } => {
-                    self.with(id, |row| row.note_refused(target, refusal));
-                }
-                other => gate.milestone(other),
+    /// A gate's process ended. While a session starts that is its start's to judge: the install
+    /// phase's gate ends in good order.
+    pub(super) fn gate_left(&self, id: &SessionId) -> Option<Life> {
+        self.with(id, |row| {
+            if row.life != Life::Starting {
+                row.gate = None;
             }
-        }
-        gate.gone();
+            row.life
+        })
     }
 
     /// Works on one row.
@@ -224,7 +205,7 @@ impl Session {
         }
     }
 
-    /// Forgets a command that did not start.
+    /// Forgets a command that ended or did not start.
     pub(super) fn drop_command(&mut self, exec: u64) {
         self.commands.remove(&exec);
     }
@@ -233,7 +214,7 @@ impl Session {
         self.commands.contains_key(&exec)
     }
 
-    fn note_refused(&mut self, target: String, refusal: Refusal) {
+    pub(super) fn note_refused(&mut self, target: String, refusal: Refusal) {
         self.refused_total += 1;
         let key = (target, refusal.reason.code().to_owned());
         if let Some((count, _)) = self.refused.get_mut(&key) {

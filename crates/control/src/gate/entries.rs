@@ -117,7 +117,11 @@ fn tcp_listener(socket: OwnedFd) -> anyhow::Result<TcpListener> {
 async fn accept(listener: &TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return stream,
+            Ok((stream, _)) => {
+                // Small answers must not wait for acknowledgements; a socket without it works too.
+                let _ = stream.set_nodelay(true);
+                return stream;
+            }
             Err(error) => {
                 tracing::warn!("accept: {error}");
                 tokio::time::sleep(Duration::from_millis(50)).await;

@@ -167,7 +167,11 @@ impl Client {
         exec: ExecId,
     ) -> std::io::Result<Self> {
         let (reader, writer) = split(socket)?;
-        tokio::task::spawn_local(read(reader, input));
+        tokio::task::spawn_local(async move {
+            read(reader, input.clone()).await;
+            // Who started the command gives no more input; a command that ended takes none.
+            let _ = input.send(ClientFrame::StdinEnd).await;
+        });
         let (output, mut queue) = mpsc::unbounded_channel::<CommandFrame>();
         // LIMIT: the queue holds at most the credit of two streams, half a MiB.
         tokio::task::spawn_local(async move {

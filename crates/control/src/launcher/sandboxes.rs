@@ -1,27 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The sandboxes of this machine: their directories, their lives, their id ranges.
+//! The sandboxes of this machine: their lives and their id ranges.
 
-use super::removal::remove_tree;
+use super::levels;
+use super::places::{self, Places};
 use crate::orders::{ProbeResult, SandboxOrder, Start};
 use crate::roles::uids;
-use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{Mode, OFlags};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use torno_policy::grant::{Isolation, WorkspaceMode};
+use torno_policy::grant::WorkspaceMode;
 use torno_policy::names::SessionId;
 use torno_sandbox::{
-    AlsoDirectory, Handle, HostFacts, INSIDE_UID, Level, Paths, SandboxId, SandboxSpec,
-    StartInputs, UID_RANGE, VerifiedGuest, Workspace,
+    AlsoDirectory, Handle, HostFacts, Paths, SandboxId, SandboxSpec, StartInputs, UID_RANGE,
+    VerifiedGuest, Workspace,
 };
 
 /// How often a sandbox's first process is looked at.
 pub(super) const END_POLL: Duration = Duration::from_millis(50);
-/// LIMIT: workspace copies of ended sessions that are kept for `diff` and `apply`; the oldest goes.
-const KEPT_MAX: usize = 20;
 
 /// A failure that a person can act on; nothing was left half-done.
 #[derive(Debug)]
@@ -66,7 +63,7 @@ pub(super) struct StartedSandbox {
 
 /// Every sandbox.
 pub(super) struct Sandboxes {
-    directory: PathBuf,
+    pub(super) places: Places,
     guest: Result<VerifiedGuest, String>,
     facts: HostFacts,
     live: BTreeMap<SessionId, Life>,
@@ -81,7 +78,7 @@ struct Life {
 }
 
 impl Sandboxes {
-    /// Reads the host's facts and removes what an earlier life left behind.
+    /// Reads the host's facts, and removes what an earlier life left behind.
     pub(super) fn new(start: &Start) -> anyhow::Result<Self> {
         let mut paths = Paths {
             keeper: Some(PathBuf::from("/proc/self/exe")),
@@ -91,41 +88,21 @@ impl Sandboxes {
         if let Some(beside) = start.guest.parent() {
             paths.search.insert(0, beside.join("runtimes"));
         }
-        clear(&start.directory)?;
+        let facts = HostFacts::gather(&paths);
+        // Only what this directory names is ours: another daemon may run beside us.
+        let ours = places::sessions(&start.directory)?;
+        let foreign = |id: &SandboxId| !ours.contains(id.as_str());
+        for left in torno_sandbox::sweep(&facts.cgroups, foreign)? {
+            tracing::warn!("sandbox {left} of an earlier life was still there; removed");
+        }
         Ok(Self {
-            directory: start.directory.clone(),
+            places: Places::new(start.directory.clone())?,
             guest: load_guest(&start.guest),
-            facts: HostFacts::gather(&paths),
+            facts,
             live: BTreeMap::new(),
             ranges: BTreeSet::new(),
             next_range: 0,
             probes: None,
-        })
-    }
-
-    /// Makes a session's directory and opens its workspace, owned by the caller.
-    pub(super) fn prepare(&mut self, session: &SessionId, owner: u32) -> Result<OwnedFd, Failed> {
-        let of = self.directory.join(session.as_str());
-        let workspace = of.join("workspace");
-        let make = || -> anyhow::Result<OwnedFd> {
-            std::fs::create_dir(&of).context("the session's directory")?;
-            std::fs::create_dir(&workspace).context("the workspace")?;
-            let opened = open_directory(&workspace)?;
-            rustix::fs::fchmod(&opened, Mode::from_raw_mode(0o700))?;
-            let uid = rustix::fs::Uid::from_raw(owner);
-            rustix::fs::fchown(&opened, Some(uid), None)?;
-            Ok(opened)
-        };
-        make().map_err(|e| Failed::internal(&format!("{e:#}")))
-    }
-
-    /// The workspace copy of a session, running or ended.
-    pub(super) fn open_workspace(&self, session: &SessionId) -> Result<OwnedFd, Failed> {
-        let path = self.directory.join(session.as_str()).join("workspace");
-        open_directory(&path).map_err(|_| Failed {
-            code: "workspace_gone".to_owned(),
-            message: format!("the workspace copy of `{session}` is gone"),
-            hint: format!("copies of the last {KEPT_MAX} sessions are kept until tornod ends"),
         })
     }
 
@@ -136,12 +113,15 @@ impl Sandboxes {
         bound: Option<OwnedFd>,
     ) -> Result<StartedSandbox, Failed> {
         let session = order.session.clone();
-        let range = self.take_range()?;
+        if self.live.contains_key(&session) {
+            return Err(Failed::internal("the session has a sandbox already"));
+        }
         let workspace = match order.workspace {
-            WorkspaceMode::Copy => Some(self.open_workspace(&session)?),
+            WorkspaceMode::Copy => Some(self.places.open(&session, order.phase)?),
             WorkspaceMode::Bind => bound,
             WorkspaceMode::None => None,
         };
+        let range = self.take_range()?;
         let spec = self.spec(order, range)?;
         let plan = torno_sandbox::plan(&spec, &self.facts)
             .map_err(|e| Failed::new("sandbox_refused", &e, "change the policy's [sandbox]"))?;
@@ -196,7 +176,7 @@ impl Sandboxes {
             .map(|(host, inside)| AlsoDirectory { host, inside });
         Ok(SandboxSpec {
             id,
-            level: level(order.isolation)?,
+            level: levels::of(order.isolation)?,
             also: also.collect(),
             workspace: match order.workspace {
                 WorkspaceMode::Copy => Workspace::Copy,
@@ -210,7 +190,7 @@ impl Sandboxes {
             ca_pem: order.ca_pem,
             uid_base: uids::SANDBOXES + range * UID_RANGE,
             guest,
-            guest_arguments: guest_arguments(order.workspace, order.isolation),
+            guest_arguments: levels::guest_arguments(order.workspace, order.isolation),
         })
     }
 
@@ -246,94 +226,31 @@ impl Sandboxes {
         }
     }
 
-    /// Removes what is left of a session.
-    pub(super) fn remove(&mut self, session: &SessionId, keep: bool) -> Result<(), Failed> {
-        if let Some(life) = self.live.remove(session) {
-            self.ranges.remove(&life.range);
-            life.handle
-                .remove()
-                .map_err(|e| Failed::new("sandbox_left", &e, "run `torno doctor`"))?;
-        }
-        if !keep {
-            let path = self.directory.join(session.as_str());
-            remove_tree(&path)
-                .map_err(|e| Failed::internal(&format!("`{}`: {e}", path.display())))?;
-        }
-        self.drop_old_copies()
-            .map_err(|e| Failed::internal(&format!("{e:#}")))
+    /// Removes a session's sandbox; its directories stay.
+    pub(super) fn leave(&mut self, session: &SessionId) -> Result<(), Failed> {
+        let Some(life) = self.live.remove(session) else {
+            return Ok(());
+        };
+        self.ranges.remove(&life.range);
+        life.handle
+            .remove()
+            .map_err(|e| Failed::new("sandbox_left", &e, "run `torno doctor`"))
     }
 
-    fn drop_old_copies(&self) -> anyhow::Result<()> {
-        let mut copies = Vec::new();
-        for entry in std::fs::read_dir(&self.directory)? {
-            let entry = entry?;
-            let live = entry
-                .file_name()
-                .to_str()
-                .and_then(|name| SessionId::parse(name).ok());
-            if live.is_some_and(|id| !self.live.contains_key(&id)) {
-                copies.push((entry.metadata()?.modified()?, entry.path()));
-            }
+    /// Removes what is left of a session.
+    pub(super) fn remove(&mut self, session: &SessionId, keep: bool) -> Result<(), Failed> {
+        self.leave(session)?;
+        if !keep {
+            self.places.remove(session)?;
         }
-        copies.sort();
-        for (_, path) in copies.iter().take(copies.len().saturating_sub(KEPT_MAX)) {
-            remove_tree(path)?;
-        }
-        Ok(())
+        self.places.drop_old(&self.live)
     }
 
     /// Boot probes, made once in this life.
     pub(super) fn probe(&mut self) -> Vec<ProbeResult> {
-        if let Some(probes) = &self.probes {
-            return probes.clone();
-        }
-        let levels = [Level::Container, Level::Gvisor, Level::Microvm, Level::Vm];
-        let probes: Vec<_> = levels
-            .into_iter()
-            .map(|level| self.probe_level(level))
-            .collect();
-        self.probes = Some(probes.clone());
-        probes
-    }
-
-    fn probe_level(&self, level: Level) -> ProbeResult {
-        let isolation = match level {
-            Level::Container => Isolation::Container,
-            Level::Gvisor => Isolation::Gvisor,
-            Level::Microvm => Isolation::Microvm,
-            Level::Vm => Isolation::Vm,
-        };
-        let range = uids::SANDBOXES + uids::SANDBOX_RANGES * UID_RANGE;
-        match torno_sandbox::probe(level, &self.facts, range) {
-            Ok(guarantees) => {
-                let of = |stands: bool| {
-                    let walls = guarantees.walls.iter().filter(move |w| w.stands == stands);
-                    walls.map(|wall| format!("{}: {}", wall.name, wall.how))
-                };
-                let absent = of(false).collect();
-                let mut lines = vec![
-                    format!("boundary: {}", guarantees.boundary),
-                    format!("network stack: {}", guarantees.network_stack),
-                    format!("runtime: {}", guarantees.runtime),
-                ];
-                lines.extend(of(true));
-                lines.extend(guarantees.warnings.iter().cloned());
-                ProbeResult {
-                    isolation,
-                    works: true,
-                    lines,
-                    absent,
-                    fix: None,
-                }
-            }
-            Err(missing) => ProbeResult {
-                isolation,
-                works: false,
-                lines: vec![missing.to_string()],
-                absent: Vec::new(),
-                fix: Some(missing.fix.to_owned()),
-            },
-        }
+        self.probes
+            .get_or_insert_with(|| levels::probe_all(&self.facts))
+            .clone()
     }
 }
 
@@ -347,53 +264,11 @@ pub(super) fn has_ended(process: &OwnedFd) -> bool {
     matches!(poll(&mut poll_fds, Some(&now)), Ok(1..))
 }
 
-/// What an earlier launcher left: its sandboxes were killed by their keepers, their copies are stale.
-fn clear(directory: &Path) -> anyhow::Result<()> {
-    for entry in std::fs::read_dir(directory).context("the sandboxes' directory")? {
-        remove_tree(&entry?.path()).context("a sandbox of an earlier life")?;
-    }
-    Ok(())
-}
-
-/// What the guest agent is told: whom to run programs as, and which walls it must raise. gVisor has
-/// no landlock; its own boundary stands there instead.
-fn guest_arguments(workspace: WorkspaceMode, isolation: Isolation) -> Vec<String> {
-    let id = INSIDE_UID.to_string();
-    let place = match workspace {
-        WorkspaceMode::Copy | WorkspaceMode::Bind => "/workspace",
-        WorkspaceMode::None => "/home/agent",
-    };
-    let words = [
-        "init",
-        "--workload-uid",
-        &id,
-        "--workload-gid",
-        &id,
-        "--workspace",
-        place,
-    ];
-    let mut words: Vec<String> = words.into_iter().map(str::to_owned).collect();
-    if isolation == Isolation::Container {
-        words.push("--require-landlock".to_owned());
-    }
-    words
-}
-
 /// The guest agent, if it is the one that was built with this binary.
 fn load_guest(path: &Path) -> Result<VerifiedGuest, String> {
     let digest = option_env!("TORNO_GUEST_SHA256")
         .ok_or_else(|| "this tornod was built without its guest agent".to_owned())?;
     VerifiedGuest::load(path, digest).map_err(|e| e.to_string())
-}
-
-fn level(isolation: Isolation) -> Result<Level, Failed> {
-    match isolation {
-        Isolation::Container => Ok(Level::Container),
-        Isolation::Gvisor => Ok(Level::Gvisor),
-        Isolation::Microvm => Ok(Level::Microvm),
-        Isolation::Vm => Ok(Level::Vm),
-        Isolation::Strongest => Err(Failed::internal("the desk has not chosen a level")),
-    }
 }
 
 /// The first process's environment, as the plan has it.
@@ -417,9 +292,4 @@ fn link_pair() -> Result<(OwnedFd, OwnedFd), Failed> {
         None,
     );
     pair.map_err(|e| Failed::internal(&e.to_string()))
-}
-
-fn open_directory(path: &Path) -> anyhow::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::empty()).with_context(|| format!("`{}`", path.display()))
 }

@@ -2,7 +2,7 @@
 //! What a session changed, and which of it would run on a host.
 
 use super::tree::{self, Entry};
-use crate::orders::{Baseline, BaselineEntry};
+use crate::orders::{Baseline, BaselineEntry, PorterReply};
 use anyhow::Context;
 use std::fs::File;
 use std::io::Read;
@@ -34,8 +34,32 @@ pub(super) fn read_baseline(file: OwnedFd) -> anyhow::Result<Baseline> {
 
 /// Compares the session's copy with the baseline, in order of paths.
 pub(super) fn of(changed: &OwnedFd, baseline: &Baseline) -> anyhow::Result<Vec<Change>> {
+    let now = state(changed)?;
+    let mut changes = Vec::new();
+    for (path, entry) in &now {
+        let kind = match baseline.get(path) {
+            None => Kind::Added,
+            Some(before) if before != entry => Kind::Modified,
+            Some(_) => continue,
+        };
+        changes.push(Change {
+            path: path.clone(),
+            kind,
+        });
+    }
+    let gone = baseline.keys().filter(|path| !now.contains_key(*path));
+    changes.extend(gone.map(|path| Change {
+        path: path.clone(),
+        kind: Kind::Deleted,
+    }));
+    changes.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(changes)
+}
+
+/// What lies in a directory now.
+fn state(directory: &OwnedFd) -> anyhow::Result<Baseline> {
     let mut now = Baseline::new();
-    tree::walk(changed, &mut |path, entry| {
+    tree::walk(directory, &mut |path, entry| {
         match entry {
             Entry::File { file, mode, .. } => {
                 let digest = tree::digest(file).with_context(|| format!("can't read `{path}`"))?;
@@ -65,25 +89,17 @@ pub(super) fn of(changed: &OwnedFd, baseline: &Baseline) -> anyhow::Result<Vec<C
         }
         Ok(())
     })?;
-    let mut changes = Vec::new();
-    for (path, entry) in &now {
-        let kind = match baseline.get(path) {
-            None => Kind::Added,
-            Some(before) if before != entry => Kind::Modified,
-            Some(_) => continue,
-        };
-        changes.push(Change {
-            path: path.clone(),
-            kind,
-        });
-    }
-    let gone = baseline.keys().filter(|path| !now.contains_key(*path));
-    changes.extend(gone.map(|path| Change {
-        path: path.clone(),
-        kind: Kind::Deleted,
-    }));
-    changes.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(changes)
+    Ok(now)
+}
+
+/// Writes the baseline of a directory as it is.
+pub(super) fn write_baseline(
+    directory: &OwnedFd,
+    baseline: OwnedFd,
+) -> anyhow::Result<PorterReply> {
+    let now = state(directory)?;
+    serde_json::to_writer(&mut File::from(baseline), &now).context("baseline")?;
+    Ok(PorterReply::Done { changed: 0 })
 }
 
 /// Files and directories that some program on a host runs or obeys without being asked: hooks,

@@ -17,6 +17,20 @@ use torno_notary_protocol::desk::Fingerprint;
 pub(super) struct Rules {
     pub(super) fingerprints: Vec<Fingerprint>,
     pub(super) bytes_max: u64,
+    /// Only these files and the directories above them; nothing means all.
+    pub(super) only: Option<Vec<String>>,
+}
+
+impl Rules {
+    fn wants(&self, path: &str) -> bool {
+        let Some(only) = &self.only else { return true };
+        let below = |wanted: &String| {
+            wanted
+                .strip_prefix(path)
+                .is_some_and(|r| r.starts_with('/'))
+        };
+        only.iter().any(|wanted| wanted == path || below(wanted))
+    }
 }
 
 /// What was found on the way.
@@ -39,7 +53,7 @@ pub(super) fn copy_in(
     let searcher = Searcher::new(&rules.fingerprints);
     let mut found = Found::default();
     tree::walk(source, &mut |path, entry| {
-        if found.vault_value.is_some() {
+        if found.vault_value.is_some() || !rules.wants(path) {
             return Ok(());
         }
         match entry {

@@ -26,13 +26,16 @@ struct Gate {
 }
 
 impl Gates {
-    /// SIGKILL and wait: when this returns the process and its sockets are gone.
-    pub(super) fn end(&mut self, session: &SessionId) {
-        if let Some(gate) = self.live.get_mut(session) {
-            // Killing a child that has ended by itself fails, and waiting collects it.
-            let _ = gate.child.kill();
-            let _ = gate.child.wait();
-        }
+    /// SIGKILL and wait: when this returns the process and its sockets are gone. False when the
+    /// session had no gate.
+    pub(super) fn end(&mut self, session: &SessionId) -> bool {
+        let Some(mut gate) = self.live.remove(session) else {
+            return false;
+        };
+        // Killing a child that has ended by itself fails, and waiting collects it.
+        let _ = gate.child.kill();
+        let _ = gate.child.wait();
+        true
     }
 
     /// [`Self::end`] for all: first the signals, then the waiting.

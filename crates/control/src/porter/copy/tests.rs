@@ -35,6 +35,7 @@ fn copy(place: &Place, fingerprints: Vec<Fingerprint>) -> anyhow::Result<PorterR
     let rules = Rules {
         fingerprints,
         bytes_max: 1 << 20,
+        only: None,
     };
     copy_in(&open(&place.source), &open(&place.target), baseline, &rules)
 }
@@ -137,6 +138,7 @@ fn a_vault_value_anywhere_in_the_tree_stops_the_copy_with_its_place() {
         let rules = Rules {
             fingerprints: vec![fingerprint(value)],
             bytes_max: 4 << 20,
+            only: None,
         };
         let baseline = File::create(&place.baseline).unwrap().into();
         let reply = copy_in(&open(&place.source), &open(&place.target), baseline, &rules).unwrap();
@@ -164,4 +166,23 @@ fn a_workspace_over_its_limit_is_refused() {
     std::fs::write(place.source.join("big"), vec![0; (1 << 20) + 1]).unwrap();
     let error = copy(&place, Vec::new()).unwrap_err();
     assert!(format!("{error:#}").contains("limits.disk"), "{error:#}");
+}
+
+#[test]
+fn only_the_listed_files_enter_an_install_phase() {
+    let place = place();
+    std::fs::create_dir_all(place.source.join("a/b")).unwrap();
+    std::fs::write(place.source.join("a/b/requirements.txt"), "x").unwrap();
+    std::fs::write(place.source.join("a/main.py"), "x").unwrap();
+    std::fs::create_dir(place.source.join("ab")).unwrap();
+    let rules = Rules {
+        fingerprints: Vec::new(),
+        bytes_max: 1 << 20,
+        only: Some(vec!["a/b/requirements.txt".to_owned()]),
+    };
+    let baseline = File::create(&place.baseline).unwrap().into();
+    copy_in(&open(&place.source), &open(&place.target), baseline, &rules).unwrap();
+    assert!(place.target.join("a/b/requirements.txt").exists());
+    assert!(!place.target.join("a/main.py").exists());
+    assert!(!place.target.join("ab").exists());
 }

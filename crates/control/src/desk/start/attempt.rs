@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One start under way: a gate, a sandbox beside it, the guest's first word. The install phase
+//! goes through the same steps with a gate and a sandbox of its own.
+
+use super::super::Desk;
+use super::super::gates::Gate;
+use super::{Given, internal, out_of_turn};
+use crate::orders::{
+    GateConfiguration, GateRequest, LauncherReply, LauncherRequest, Order, SandboxOrder,
+};
+use anyhow::anyhow;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+use torno_control_api::channel::Peer;
+use torno_control_api::request::{Failure, StartSession};
+use torno_notary_protocol::desk::{Begun, DeskMessage, Fingerprint, SessionNote};
+use torno_policy::grant::Isolation;
+use torno_policy::names::SessionId;
+use torno_policy::standing::Phase;
+
+/// LIMIT: a process start and four messages; a loaded machine needs a second.
+const GATE_WAIT: Duration = Duration::from_secs(10);
+
+/// One start under way.
+pub(super) struct Attempt<'a> {
+    pub(super) desk: &'a Rc<Desk>,
+    pub(super) caller: Peer,
+    pub(super) session: &'a SessionId,
+    pub(super) begun: &'a Begun,
+    pub(super) wanted: &'a StartSession,
+    pub(super) isolation: Isolation,
+}
+
+impl Attempt<'_> {
+    /// Brings the session up. Returns what was hidden from it.
+    pub(super) async fn build(
+        &self,
+        given: Given,
+        fingerprints: &[Fingerprint],
+    ) -> Result<Vec<(String, String)>, Failure> {
+        if self.begun.phase == Phase::Install {
+            self.install(given.workspace.as_ref(), given.install_output, fingerprints)
+                .await?;
+        }
+        let gate = self.gate().await?;
+        let ca_pem = gate.ca_pem().await.map_err(|e| internal(&e))?;
+        let (hidden, bound) = self.workspace(given.workspace, fingerprints).await?;
+        for (place, shape) in &hidden {
+            let note = SessionNote::Hidden {
+                place: place.clone(),
+                shape: shape.clone(),
+            };
+            let message = DeskMessage::Note {
+                session: self.session.clone(),
+                note,
+            };
+            self.desk
+                .notary
+                .tell(&message)
+                .await
+                .map_err(|e| internal(&e))?;
+        }
+        self.sandbox(Phase::Locked, ca_pem, bound).await?;
+        gate.guest().await.map_err(|e| internal(&e))?;
+        Ok(hidden)
+    }
+
+    /// A fresh gate for this session, with a CA of its own.
+    pub(super) async fn gate(&self) -> Result<Rc<Gate>, Failure> {
+        let mut coming = self.desk.sessions.expect_gate(self.session);
+        let (session, generation) = (self.session.clone(), self.begun.generation);
+        let order = Order::SpawnGate {
+            session,
+            generation,
+        };
+        self.desk.order(&order).await.map_err(|e| internal(&e))?;
+        let joined = tokio::time::timeout(GATE_WAIT, coming.recv()).await;
+        let gate = joined
+            .ok()
+            .flatten()
+            .ok_or_else(|| internal(&anyhow!("no gate came up")))?;
+        let (desk, id, follow) = (Rc::clone(self.desk), self.session.clone(), Rc::clone(&gate));
+        tokio::task::spawn_local(async move { desk.follow(&id, &follow).await });
+        let limits = self.begun.grant.sandbox.limits.clone();
+        let configure = GateRequest::Configure(Box::new(GateConfiguration { limits }));
+        gate.tell(&configure, &[]).await.map_err(|e| internal(&e))?;
+        Ok(gate)
+    }
+
+    /// Starts the sandbox of a phase and keeps the environment that its commands start from.
+    pub(super) async fn sandbox(
+        &self,
+        phase: Phase,
+        ca_pem: String,
+        bound: Option<OwnedFd>,
+    ) -> Result<(), Failure> {
+        let shape = &self.begun.grant.sandbox;
+        let mut env = shape.env.clone();
+        env.extend(self.wanted.env.iter().cloned());
+        env.extend(self.placeholders(phase));
+        let git_hosts = self
+            .begun
+            .grant
+            .git
+            .iter()
+            .map(|git| git.endpoint.host.to_string());
+        let order = LauncherRequest::Start(Box::new(SandboxOrder {
+            session: self.session.clone(),
+            phase,
+            isolation: self.isolation,
+            also: also_directories(&shape.also, &self.wanted.also)?,
+            workspace: shape.workspace,
+            files: shape.files.clone(),
+            env,
+            limits: shape.limits.clone(),
+            ca_pem,
+            git_hosts: git_hosts.collect(),
+        }));
+        match self.launcher(&order, bound).await?.0 {
+            LauncherReply::Started { environment } => {
+                self.desk
+                    .sessions
+                    .with(self.session, |row| row.environment = environment);
+                Ok(())
+            }
+            _ => Err(out_of_turn("launcher")),
+        }
+    }
+
+    /// The variables with placeholders of the credentials that belong to a phase.
+    fn placeholders(&self, phase: Phase) -> impl Iterator<Item = (String, String)> {
+        let of_phase = move |name: &String| {
+            let secrets = self.begun.grant.secrets.iter();
+            secrets
+                .filter(|s| s.phase == phase)
+                .any(|s| s.env.as_ref() == Some(name))
+        };
+        let all = self.begun.placeholders.iter();
+        all.filter(move |(name, _)| of_phase(name)).cloned()
+    }
+
+    /// Asks the launcher; its failure is the start's.
+    pub(super) async fn launcher(
+        &self,
+        request: &LauncherRequest,
+        give: Option<OwnedFd>,
+    ) -> Result<(LauncherReply, Vec<OwnedFd>), Failure> {
+        let give: Vec<_> = give.iter().map(AsFd::as_fd).collect();
+        let asked = self.desk.launcher.ask(request, &give).await;
+        match asked.map_err(|e| internal(&e))? {
+            (
+                LauncherReply::Failed {
+                    code,
+                    message,
+                    hint,
+                },
+                _,
+            ) => Err(Failure {
+                code,
+                message,
+                hint,
+            }),
+            (reply, given) => Ok((reply, given)),
+        }
+    }
+}
+
+/// Pairs the grant's directories, as the person wrote them, with their places on the host: what
+/// lay under `~` lies under the sandbox's home, everything else where it was.
+fn also_directories(
+    written: &[String],
+    expanded: &[String],
+) -> Result<Vec<(PathBuf, PathBuf)>, Failure> {
+    let mismatch = || Failure {
+        code: "also_mismatch".to_owned(),
+        message: "the directories of `also` differ from the accepted policy's".to_owned(),
+        hint: "run the torno and tornod of one release".to_owned(),
+    };
+    if written.len() != expanded.len() {
+        return Err(mismatch());
+    }
+    let pair = |(written, host): (&String, &String)| match written.strip_prefix("~/") {
+        Some(below) if host.ends_with(&format!("/{below}")) => {
+            Ok((PathBuf::from(host), Path::new("/home/agent").join(below)))
+        }
+        None if written == host => Ok((PathBuf::from(host), PathBuf::from(host))),
+        _ => Err(mismatch()),
+    };
+    written.iter().zip(expanded).map(pair).collect()
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The isolation level of a start: what was asked for, or a refusal. Never weaker in silence (I11).
+
+use super::super::Desk;
+use super::{internal, out_of_turn};
+use crate::orders::{LauncherReply, LauncherRequest, ProbeResult};
+use torno_control_api::request::{Failure, StartSession};
+use torno_policy::document;
+use torno_policy::grant::Isolation;
+
+/// The level that will be used: what was asked for, or a refusal.
+pub(super) async fn choose(desk: &Desk, wanted: &StartSession) -> Result<ProbeResult, Failure> {
+    let presets = document::Presets::default();
+    let grant = document::parse(&wanted.document, &presets).map_err(|error| Failure {
+        code: "document_invalid".to_owned(),
+        message: document::render(&error, &wanted.document),
+        hint: "mend the policy file; `torno policy check` shows the place".to_owned(),
+    })?;
+    let asked = wanted.isolation.unwrap_or(grant.sandbox.isolation);
+    let (reply, _) = desk
+        .launcher
+        .ask(&LauncherRequest::Probe, &[])
+        .await
+        .map_err(|e| internal(&e))?;
+    let LauncherReply::Probed(levels) = reply else {
+        return Err(out_of_turn("launcher"));
+    };
+    let works = |level: &&ProbeResult| level.works;
+    if asked == Isolation::Strongest {
+        // Strongest first; `container` is by name only.
+        let order = [Isolation::Vm, Isolation::Microvm, Isolation::Gvisor];
+        let found = order.iter().find_map(|isolation| {
+            levels
+                .iter()
+                .filter(works)
+                .find(|level| level.isolation == *isolation)
+        });
+        return found.cloned().ok_or_else(|| no_level(&levels));
+    }
+    let level = levels.into_iter().find(|level| level.isolation == asked);
+    match level {
+        Some(level) if level.works => Ok(level),
+        Some(level) => Err(Failure {
+            code: "isolation_unavailable".to_owned(),
+            message: level.lines.join("; "),
+            hint: level.fix.unwrap_or_else(|| "run `torno doctor`".to_owned()),
+        }),
+        None => Err(Failure {
+            code: "isolation_unavailable".to_owned(),
+            message: "this version has no driver for that level".to_owned(),
+            hint: "choose gvisor, or container by name; `torno doctor` lists the levels".to_owned(),
+        }),
+    }
+}
+
+fn no_level(levels: &[ProbeResult]) -> Failure {
+    let fix = levels
+        .iter()
+        .find(|l| l.isolation == Isolation::Gvisor)
+        .and_then(|l| l.fix.clone());
+    Failure {
+        code: "isolation_unavailable".to_owned(),
+        message: "no isolation level above `container` works on this machine".to_owned(),
+        hint: fix.unwrap_or_else(|| {
+            "run `torno doctor`, or say `--isolation container` and accept what it gives up"
+                .to_owned()
+        }),
+    }
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Isolation levels: what works here, and what the guest agent is told at each.
+
+use super::sandboxes::Failed;
+use crate::orders::ProbeResult;
+use crate::roles::uids;
+use torno_policy::grant::{Isolation, WorkspaceMode};
+use torno_sandbox::{HostFacts, INSIDE_UID, Level, UID_RANGE};
+
+/// Boot probes of every level.
+pub(super) fn probe_all(facts: &HostFacts) -> Vec<ProbeResult> {
+    let levels = [Level::Container, Level::Gvisor, Level::Microvm, Level::Vm];
+    levels
+        .into_iter()
+        .map(|level| probe(level, facts))
+        .collect()
+}
+
+fn probe(level: Level, facts: &HostFacts) -> ProbeResult {
+    let isolation = match level {
+        Level::Container => Isolation::Container,
+        Level::Gvisor => Isolation::Gvisor,
+        Level::Microvm => Isolation::Microvm,
+        Level::Vm => Isolation::Vm,
+    };
+    // A range of its own, behind those of sessions.
+    let range = uids::SANDBOXES + uids::SANDBOX_RANGES * UID_RANGE;
+    match torno_sandbox::probe(level, facts, range) {
+        Ok(guarantees) => {
+            let of = |stands: bool| {
+                let walls = guarantees
+                    .walls
+                    .iter()
+                    .filter(move |wall| wall.stands == stands);
+                walls.map(|wall| format!("{}: {}", wall.name, wall.how))
+            };
+            let absent = of(false).collect();
+            let mut lines = vec![
+                format!("boundary: {}", guarantees.boundary),
+                format!("network stack: {}", guarantees.network_stack),
+                format!("runtime: {}", guarantees.runtime),
+            ];
+            lines.extend(of(true));
+            lines.extend(guarantees.warnings.iter().cloned());
+            ProbeResult {
+                isolation,
+                works: true,
+                lines,
+                absent,
+                fix: None,
+            }
+        }
+        Err(missing) => ProbeResult {
+            isolation,
+            works: false,
+            lines: vec![missing.to_string()],
+            absent: Vec::new(),
+            fix: Some(missing.fix.to_owned()),
+        },
+    }
+}
+
+/// The level of an order.
+pub(super) fn of(isolation: Isolation) -> Result<Level, Failed> {
+    match isolation {
+        Isolation::Container => Ok(Level::Container),
+        Isolation::Gvisor => Ok(Level::Gvisor),
+        Isolation::Microvm => Ok(Level::Microvm),
+        Isolation::Vm => Ok(Level::Vm),
+        Isolation::Strongest => Err(Failed::internal("the desk has not chosen a level")),
+    }
+}
+
+/// What the guest agent is told: whom to run programs as, and which walls it must raise. gVisor has
+/// no landlock; its own boundary stands there instead.
+pub(super) fn guest_arguments(workspace: WorkspaceMode, isolation: Isolation) -> Vec<String> {
+    let id = INSIDE_UID.to_string();
+    let place = match workspace {
+        WorkspaceMode::Copy | WorkspaceMode::Bind => "/workspace",
+        WorkspaceMode::None => "/home/agent",
+    };
+    let words = [
+        "init",
+        "--workload-uid",
+        &id,
+        "--workload-gid",
+        &id,
+        "--workspace",
+        place,
+    ];
+    let mut words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+    if isolation == Isolation::Container {
+        words.push("--require-landlock".to_owned());
+    }
+    words
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The sessions' directories: `<session>/workspace`, and `<session>/install` while there is an
+//! install phase. What lies in them was written by workloads: it is walked by handle, and no link
+//! is followed.
+
+use super::removal::remove_tree;
+use super::sandboxes::Failed;
+use anyhow::{Context, ensure};
+use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, Uid};
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use torno_policy::names::SessionId;
+use torno_policy::standing::Phase;
+
+/// LIMIT: workspace copies of ended sessions that are kept for `diff` and `apply`; the oldest goes.
+const KEPT_MAX: usize = 20;
+/// LIMIT: directories inside each other that are merged; real trees have a few dozen.
+const DEPTH_MAX: usize = 200;
+
+/// The sessions that have a directory.
+pub(super) fn sessions(directory: &Path) -> anyhow::Result<BTreeSet<String>> {
+    let mut sessions = BTreeSet::new();
+    for entry in std::fs::read_dir(directory).context("the sandboxes' directory")? {
+        sessions.extend(entry?.file_name().to_str().map(str::to_owned));
+    }
+    Ok(sessions)
+}
+
+/// The directory of all of them.
+pub(super) struct Places {
+    directory: PathBuf,
+}
+
+impl Places {
+    /// Takes the directory and removes what an earlier life left: its sandboxes are dead, its copies
+    /// stale.
+    pub(super) fn new(directory: PathBuf) -> anyhow::Result<Self> {
+        for entry in std::fs::read_dir(&directory).context("the sandboxes' directory")? {
+            remove_tree(&entry?.path()).context("a sandbox of an earlier life")?;
+        }
+        Ok(Self { directory })
+    }
+
+    fn path(&self, session: &SessionId, phase: Phase) -> PathBuf {
+        let name = match phase {
+            Phase::Install => "install",
+            Phase::Locked => "workspace",
+        };
+        self.directory.join(session.as_str()).join(name)
+    }
+
+    /// Makes a phase's workspace and opens it, owned by the caller.
+    pub(super) fn prepare(
+        &self,
+        session: &SessionId,
+        phase: Phase,
+        owner: u32,
+    ) -> Result<OwnedFd, Failed> {
+        let path = self.path(session, phase);
+        let make = || -> anyhow::Result<OwnedFd> {
+            std::fs::create_dir_all(&path).context("the session's directory")?;
+            let opened = open_directory(&path)?;
+            rustix::fs::fchmod(&opened, Mode::from_raw_mode(0o700))?;
+            rustix::fs::fchown(&opened, Some(Uid::from_raw(owner)), None)?;
+            Ok(opened)
+        };
+        make().map_err(|e| Failed::internal(&format!("{e:#}")))
+    }
+
+    /// The workspace of a session, running or ended.
+    pub(super) fn open(&self, session: &SessionId, phase: Phase) -> Result<OwnedFd, Failed> {
+        open_directory(&self.path(session, phase)).map_err(|_| Failed {
+            code: "workspace_gone".to_owned(),
+            message: format!("the workspace copy of `{session}` is gone"),
+            hint: format!("copies of the last {KEPT_MAX} sessions are kept until tornod ends"),
+        })
+    }
+
+    /// Moves what the install phase made, and the workspace has not, into the workspace; the rest
+    /// goes. Files and directories cross, links as links; sockets, FIFOs and devices don't.
+    pub(super) fn merge_install(&self, session: &SessionId, owner: u32) -> Result<(), Failed> {
+        let merge = || -> anyhow::Result<()> {
+            let from = open_directory(&self.path(session, Phase::Install))?;
+            let to = open_directory(&self.path(session, Phase::Locked))?;
+            merge_below(from.as_fd(), to.as_fd(), 0)?;
+            give_to(to.as_fd(), owner)?;
+            Ok(remove_tree(&self.path(session, Phase::Install))?)
+        };
+        merge().map_err(|e| Failed::internal(&format!("the install phase's files: {e:#}")))
+    }
+
+    /// Removes a session's directory.
+    pub(super) fn remove(&self, session: &SessionId) -> Result<(), Failed> {
+        let path = self.directory.join(session.as_str());
+        remove_tree(&path).map_err(|e| Failed::internal(&format!("`{}`: {e}", path.display())))
+    }
+
+    /// Removes the oldest copies beyond [`KEPT_MAX`].
+    pub(super) fn drop_old<T>(&self, live: &BTreeMap<SessionId, T>) -> Result<(), Failed> {
+        let drop_old = || -> anyhow::Result<()> {
+            let mut copies = Vec::new();
+            for entry in std::fs::read_dir(&self.directory)? {
+                let entry = entry?;
+                let id = entry
+                    .file_name()
+                    .to_str()
+                    .and_then(|name| SessionId::parse(name).ok());
+                if id.is_some_and(|id| !live.contains_key(&id)) {
+                    copies.push((entry.metadata()?.modified()?, entry.path()));
+                }
+            }
+            copies.sort();
+            for (_, path) in copies.iter().take(copies.len().saturating_sub(KEPT_MAX)) {
+                remove_tree(path)?;
+            }
+            Ok(())
+        };
+        drop_old().map_err(|e| Failed::internal(&format!("old workspace copies: {e:#}")))
+    }
+}
+
+/// Opens a directory, not through a link.
+pub(super) fn open_directory(path: &Path) -> anyhow::Result<OwnedFd> {
+    open_at(rustix::fs::CWD, path).with_context(|| format!("`{}`", path.display()))
+}
+
+fn open_at<P: rustix::path::Arg>(at: BorrowedFd<'_>, path: P) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(at, path, flags, Mode::empty())
+}
+
+fn merge_below(from: BorrowedFd<'_>, to: BorrowedFd<'_>, depth: usize) -> anyhow::Result<()> {
+    ensure!(depth <= DEPTH_MAX, "more than {DEPTH_MAX} directories deep");
+    for entry in Dir::read_from(from)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name == c"." || name == c".." {
+            continue;
+        }
+        let stat = rustix::fs::statat(from, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        let crosses = matches!(
+            kind,
+            FileType::Directory | FileType::RegularFile | FileType::Symlink
+        );
+        if !crosses {
+            continue;
+        }
+        match rustix::fs::renameat_with(from, name, to, name, RenameFlags::NOREPLACE) {
+            // Both have it: the workspace's file stays, directories are merged.
+            Err(rustix::io::Errno::EXIST) if kind == FileType::Directory => {
+                if let (Ok(inner), Ok(target)) = (open_at(from, name), open_at(to, name)) {
+                    merge_below(inner.as_fd(), target.as_fd(), depth + 1)?;
+                }
+            }
+            Err(rustix::io::Errno::EXIST) => {}
+            moved => moved?,
+        }
+    }
+    Ok(())
+}
+
+/// Gives a tree to one user, links themselves included, and takes what special files it holds.
+fn give_to(directory: BorrowedFd<'_>, owner: u32) -> anyhow::Result<()> {
+    let mut waiting = vec![directory.try_clone_to_owned()?];
+    let (uid, gid) = (Some(Uid::from_raw(owner)), Some(Gid::from_raw(owner)));
+    while let Some(directory) = waiting.pop() {
+        for entry in Dir::read_from(&directory)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if name == c"." || name == c".." {
+                continue;
+            }
+            let stat = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Directory => waiting.push(open_at(directory.as_fd(), name)?),
+                FileType::RegularFile | FileType::Symlink => {}
+                _ => {
+                    rustix::fs::unlinkat(&directory, name, AtFlags::empty())?;
+                    continue;
+                }
+            }
+            rustix::fs::chownat(&directory, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own() -> u32 {
+        rustix::process::geteuid().as_raw()
+    }
+
+    #[test]
+    fn new_files_cross_the_workspaces_own_stay_and_links_lead_nowhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let places = Places::new(dir.path().to_owned()).unwrap();
+        let session = SessionId::parse("s1").unwrap();
+        for phase in [Phase::Install, Phase::Locked] {
+            places.prepare(&session, phase, own()).unwrap();
+        }
+        let at = |phase, path: &str| places.path(&session, phase).join(path);
+        let outside = dir.path().join("outside");
+        std::fs::create_dir(&outside).unwrap();
+        std::fs::create_dir_all(at(Phase::Install, "app/node_modules")).unwrap();
+        std::fs::write(at(Phase::Install, "app/node_modules/x.js"), "x").unwrap();
+        std::fs::write(at(Phase::Install, "app/main.js"), "from install").unwrap();
+        std::os::unix::fs::symlink(&outside, at(Phase::Install, "src")).unwrap();
+        std::fs::create_dir_all(at(Phase::Locked, "app")).unwrap();
+        std::fs::create_dir_all(at(Phase::Locked, "src")).unwrap();
+        std::fs::write(at(Phase::Locked, "app/main.js"), "own").unwrap();
+        places.merge_install(&session, own()).unwrap();
+        let read = |path| std::fs::read_to_string(at(Phase::Locked, path)).unwrap();
+        assert_eq!(read("app/node_modules/x.js"), "x");
+        assert_eq!(read("app/main.js"), "own");
+        assert!(
+            std::fs::symlink_metadata(at(Phase::Locked, "src"))
+                .unwrap()
+                .is_dir()
+        );
+        assert!(!at(Phase::Install, "").exists());
+        assert!(std::fs::read_dir(outside).unwrap().next().is_none());
+    }
+
+    #[test]
+    fn what_an_earlier_life_left_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("old/workspace/a")).unwrap();
+        Places::new(dir.path().to_owned()).unwrap();
+        assert!(!dir.path().join("old").exists());
+    }
+}
