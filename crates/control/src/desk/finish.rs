@@ -4,7 +4,7 @@
 
 use super::Desk;
 use super::session::Life;
-use super::start::internal;
+use super::start::{internal, of_refusal, out_of_turn};
 use crate::orders::{LauncherReply, LauncherRequest, Order};
 use std::rc::Rc;
 use torno_control_api::request::{Failure, KillReceipt, KilledSession, Summary};
@@ -47,76 +47,95 @@ pub(super) async fn stop(desk: &Rc<Desk>, session: &SessionId) -> Summary {
     summary
 }
 
-/// Kills one session or all.
+/// Kills one session or all. The first who claims a session's end kills it and writes its receipt;
+/// who comes second (a kill goes to desk and supervisor at once) waits for that receipt.
 pub(super) async fn kill(
     desk: &Rc<Desk>,
     session: Option<SessionId>,
 ) -> Result<KillReceipt, Failure> {
     let began = tokio::time::Instant::now();
-    let kill = |ticket| DeskMessage::Kill {
-        ticket,
-        session: session.clone(),
-    };
-    let reply = desk.notary.ask(kill).await.map_err(|e| internal(&e))?;
-    let (sessions, writes, placeholders) = match reply {
+    let live = desk.sessions.live().into_iter();
+    let targets: Vec<_> = live
+        .filter(|id| session.as_ref().is_none_or(|s| s == id))
+        .collect();
+    // Claimed before anything is waited for, so that no other end comes between.
+    let targets: Vec<_> = targets
+        .into_iter()
+        .map(|id| (desk.sessions.begin_ending(&id), id))
+        .collect();
+    let recorded = record_kill(desk, session).await;
+    let mut killed = Vec::new();
+    for (first, id) in targets {
+        if first {
+            killed.push(kill_one(desk, &id, recorded.as_ref().ok(), began).await?);
+        } else {
+            desk.sessions.wait_over(&id).await;
+            killed.extend(desk.sessions.with(&id, |row| row.receipt.clone()).flatten());
+        }
+    }
+    // What could be cut is cut; that it could not be recorded is said now.
+    recorded.map(|_| KillReceipt { sessions: killed })
+}
+
+/// What the notary says of a kill.
+struct Recorded {
+    writes: Vec<(SessionId, u64)>,
+    placeholders: u32,
+}
+
+/// Standing first, durably.
+async fn record_kill(desk: &Desk, session: Option<SessionId>) -> Result<Recorded, Failure> {
+    let kill = |ticket| DeskMessage::Kill { ticket, session };
+    match desk.notary.ask(kill).await.map_err(|e| internal(&e))? {
         DeskReply::KillRecorded {
-            sessions,
             credentialed_writes,
             placeholders,
             ..
-        } => (sessions, credentialed_writes, placeholders),
-        DeskReply::Refused { refusal, .. } => return Err(super::start::of_refusal(&refusal)),
-        _ => return Err(super::start::out_of_turn("notary")),
-    };
-    // Whatever the notary had to change, the live ones that were asked for go.
-    let live = desk.sessions.live().into_iter();
-    let mut targets: Vec<_> = live
-        .filter(|id| session.as_ref().is_none_or(|s| s == id))
-        .collect();
-    targets.extend(sessions);
-    targets.sort();
-    targets.dedup();
-    for id in &targets {
-        desk.order(&Order::EndGate {
-            session: id.clone(),
-        })
-        .await
-        .map_err(|e| internal(&e))?;
-    }
-    let mut killed = Vec::new();
-    for id in targets {
-        let first = desk.sessions.begin_ending(&id);
-        let census = destroy(desk, &id).await;
-        let (before, after) = census.unwrap_or((0, u32::MAX));
-        let mut leftovers = Vec::new();
-        if after != 0 {
-            leftovers.push("the launcher could not prove that every process is gone".to_owned());
-        }
-        let note = |ticket| DeskMessage::Killed {
-            ticket,
-            session: id.clone(),
-            processes: before,
-            leftovers: leftovers.clone(),
-        };
-        desk.notary.ask(note).await.map_err(|e| internal(&e))?;
-        if first {
-            remove(desk, &id, false).await;
-            desk.sessions.over(&id, Life::Killed);
-        } else {
-            desk.sessions.wait_over(&id).await;
-        }
-        let of_session = writes.iter().find(|(s, _)| *s == id);
-        killed.push(KilledSession {
-            session: id,
-            processes: before,
-            survivors: after,
+        } => Ok(Recorded {
+            writes: credentialed_writes,
             placeholders,
-            credentialed_writes: of_session.map_or(0, |(_, count)| *count),
-            leftovers,
-            took_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-        });
+        }),
+        DeskReply::Refused { refusal, .. } => Err(of_refusal(&refusal)),
+        _ => Err(out_of_turn("notary")),
     }
-    Ok(KillReceipt { sessions: killed })
+}
+
+/// Gate, sandbox, census, record, removal; then the session is killed.
+async fn kill_one(
+    desk: &Desk,
+    id: &SessionId,
+    recorded: Option<&Recorded>,
+    began: tokio::time::Instant,
+) -> Result<KilledSession, Failure> {
+    let (processes, survivors) = destroy(desk, id).await.unwrap_or((0, u32::MAX));
+    let mut leftovers = Vec::new();
+    if survivors != 0 {
+        leftovers.push("the launcher could not prove that every process is gone".to_owned());
+    }
+    let session = id.clone();
+    let said = leftovers.clone();
+    let note = |ticket| DeskMessage::Killed {
+        ticket,
+        session,
+        processes,
+        leftovers: said,
+    };
+    desk.notary.ask(note).await.map_err(|e| internal(&e))?;
+    remove(desk, id, false).await;
+    let writes = recorded.and_then(|r| r.writes.iter().find(|(s, _)| s == id));
+    let receipt = KilledSession {
+        session: id.clone(),
+        processes,
+        survivors,
+        placeholders: recorded.map_or(0, |r| r.placeholders),
+        credentialed_writes: writes.map_or(0, |(_, count)| *count),
+        leftovers,
+        took_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+    };
+    desk.sessions
+        .with(id, |row| row.receipt = Some(receipt.clone()));
+    desk.sessions.over(id, Life::Killed);
+    Ok(receipt)
 }
 
 /// Gate gone, every process of the sandbox gone: the census before and after, when there was one.

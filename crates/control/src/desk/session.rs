@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tokio::sync::{Notify, mpsc};
 use torno_control_api::channel::Channel;
-use torno_control_api::request::{CommandRow, SessionRow, Summary};
+use torno_control_api::request::{CommandRow, KilledSession, SessionRow, Summary};
 use torno_notary_protocol::desk::EndCause;
 use torno_policy::Refusal;
 use torno_policy::grant::{Isolation, WorkspaceMode};
@@ -54,6 +54,8 @@ pub(super) struct Session {
     next_exec: u64,
     refused: BTreeMap<(String, String), (u32, Refusal)>,
     refused_total: u64,
+    /// What its kill cut, once it was killed.
+    pub(super) receipt: Option<KilledSession>,
     changed: Rc<Notify>,
 }
 
@@ -86,6 +88,7 @@ impl Sessions {
             next_exec: 1,
             refused: BTreeMap::new(),
             refused_total: 0,
+            receipt: None,
             changed: Rc::default(),
         };
         let mut rows = self.rows.borrow_mut();

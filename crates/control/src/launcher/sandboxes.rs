@@ -75,6 +75,8 @@ pub(super) struct Sandboxes {
 struct Life {
     handle: Handle,
     range: u32,
+    /// Processes that a kill found alive first.
+    found: usize,
 }
 
 impl Sandboxes {
@@ -142,6 +144,7 @@ impl Sandboxes {
             Life {
                 handle: started.handle,
                 range,
+                found: 0,
             },
         );
         let tcp_v6 = started.tcp_v6.ok_or_else(|| {
@@ -215,14 +218,17 @@ impl Sandboxes {
         };
         let census = life.handle.kill();
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        (count(census.alive_before), count(census.alive_after))
+        (
+            count(life.found.max(census.alive_before)),
+            count(census.alive_after),
+        )
     }
 
     /// Kills without asking who wants to know.
     pub(super) fn kill_at_once(&mut self, session: Option<&SessionId>) {
         let wanted = |id: &SessionId| session.is_none_or(|session| session == id);
         for (_, life) in self.live.iter_mut().filter(|(id, _)| wanted(id)) {
-            life.handle.kill();
+            life.found = life.found.max(life.handle.kill().alive_before);
         }
     }
 

@@ -18,12 +18,36 @@ pub(super) fn make(paths: &Paths, root: bool) -> anyhow::Result<()> {
     // Roles with a uid of their own pass through these two to their own directory.
     directory(paths.state(), None)?;
     if root {
-        std::fs::set_permissions(paths.state(), std::fs::Permissions::from_mode(0o711))?;
+        passable(paths)?;
     }
     directory(&paths.notary_state(), owned(uids::NOTARY))?;
     directory(&paths.record(), owned(uids::NOTARY))?;
     directory(&desk_state(paths), owned(uids::DESK))?;
     directory(&paths.sandboxes(), None)
+}
+
+/// Roles with a uid of their own must be able to pass through every directory above theirs. The
+/// state directory, and a `TORNO_HOME` above it, are ours to open; nothing further up is.
+fn passable(paths: &Paths) -> anyhow::Result<()> {
+    let open = std::fs::Permissions::from_mode(0o711);
+    std::fs::set_permissions(paths.state(), open.clone())?;
+    let home = paths
+        .state()
+        .parent()
+        .filter(|home| paths.runtime().parent() == Some(home));
+    if let Some(home) = home {
+        std::fs::set_permissions(home, open)?;
+    }
+    for above in paths.state().ancestors().skip(1) {
+        let mode = std::fs::metadata(above)?.permissions().mode();
+        ensure!(
+            mode & 0o001 != 0,
+            "the roles' own users can't pass through `{0}`; run `chmod o+x {0}`, or set TORNO_HOME \
+             to a place that everybody can pass to",
+            above.display()
+        );
+    }
+    Ok(())
 }
 
 /// The desk's directory.
