@@ -19,5 +19,6 @@ pub mod attach;
 pub mod authority;
 pub mod channel;
 pub mod client;
+pub mod kill_only;
 pub mod paths;
 pub mod request;

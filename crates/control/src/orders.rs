@@ -63,7 +63,7 @@ pub(crate) struct Start {
     pub(crate) owner_uid: u32,
 }
 
-/// What the desk, or the kill-only socket, orders of the supervisor.
+/// What the desk orders of the supervisor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Start a gate.
@@ -85,11 +85,6 @@ pub(crate) enum Order {
         /// The group.
         gid: u32,
     },
-    /// Kill one session, or all.
-    Kill {
-        /// Which.
-        session: Option<SessionId>,
-    },
 }
 
 /// Bytes of an order on the wire: kind, 26 of session (zero-filled), two numbers.
@@ -106,7 +101,6 @@ impl Order {
             } => (1, Some(session), generation.0, 0),
             Self::EndGate { session } => (2, Some(session), 0, 0),
             Self::SpawnPorter { uid, gid } => (3, None, u64::from(*uid), *gid),
-            Self::Kill { session } => (4, session.as_ref(), 0, 0),
         };
         let mut packet = [0_u8; ORDER_BYTES];
         let name = session.map_or(&[][..], |s| s.as_str().as_bytes());
@@ -147,10 +141,6 @@ impl Order {
             3 => Some(Self::SpawnPorter {
                 uid: u32::try_from(first).ok()?,
                 gid: second,
-            }),
-            4 if name.is_empty() => Some(Self::Kill { session: None }),
-            4 => Some(Self::Kill {
-                session: Some(session()?),
             }),
             _ => None,
         }
@@ -353,6 +343,8 @@ pub(crate) enum PorterJob {
     },
     /// Write the baseline of the one directory to the second descriptor.
     Note,
+    /// Count what changed: changed, baseline.
+    Count,
     /// Search the one directory, copying nothing (a bound workspace).
     Search {
         /// What to look for.
@@ -431,10 +423,6 @@ mod tests {
                 uid: 1000,
                 gid: u32::MAX,
             },
-            Order::Kill {
-                session: Some(session),
-            },
-            Order::Kill { session: None },
         ] {
             let packet = order.encode();
             assert_eq!(Order::decode(&packet), Some(order));

@@ -45,7 +45,7 @@ fn writes(job: &PorterJob, at: usize) -> bool {
     match job {
         PorterJob::CopyIn { .. } => at == 1,
         PorterJob::Apply { .. } => at == 0,
-        PorterJob::Search { .. } | PorterJob::Diff | PorterJob::Note => false,
+        PorterJob::Search { .. } | PorterJob::Diff | PorterJob::Note | PorterJob::Count => false,
     }
 }
 
@@ -80,6 +80,13 @@ fn do_job(job: PorterJob, descriptors: Vec<OwnedFd>) -> anyhow::Result<PorterRep
         PorterJob::Note => {
             let [directory, baseline] = exactly(descriptors)?;
             changes::write_baseline(&directory, baseline)
+        }
+        PorterJob::Count => {
+            let [changed, baseline] = exactly(descriptors)?;
+            let changes = changes::of(&changed, &changes::read_baseline(baseline)?)?;
+            Ok(PorterReply::Done {
+                changed: u32::try_from(changes.len()).unwrap_or(u32::MAX),
+            })
         }
         PorterJob::Diff => {
             let [original, changed, baseline, pipe] = exactly(descriptors)?;

@@ -21,6 +21,7 @@ use std::process::Child;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use torno_control_api::channel::{self, Channel, Listener, Packet};
+use torno_control_api::kill_only;
 use torno_control_api::paths::Paths;
 
 /// LIMIT: how long the roles get to end by themselves after their channels closed.
@@ -237,7 +238,6 @@ impl Supervisor {
                 let give: Vec<_> = packet.descriptors.iter().map(AsFd::as_fd).collect();
                 channel::send_packet(channel.as_fd(), b"{}", &give)?;
             }
-            Order::Kill { session } => self.kill(session.as_ref()).await?,
         }
         Ok(())
     }
@@ -249,7 +249,7 @@ impl Supervisor {
         let Ok(Ok(Some(packet))) = packet else {
             return Ok(());
         };
-        if let Some(Order::Kill { session }) = Order::decode(&packet.bytes) {
+        if let Some(session) = kill_only::decode(&packet.bytes) {
             self.kill(session.as_ref()).await?;
             // The caller may have gone away; the kill stands.
             let _ = caller.send(&[1], &[]).await;

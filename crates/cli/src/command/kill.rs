@@ -9,18 +9,13 @@ use crate::stop::{FOUND_WANTING, Outcome, Stop};
 use crate::values;
 use std::time::Duration;
 use torno_control_api::channel::Channel;
+use torno_control_api::kill_only;
 use torno_control_api::request::{ApiReply, ApiRequest, KillReceipt};
 use torno_policy::names::SessionId;
 
 /// LIMIT: the supervisor's byte comes once the gates' processes are gone: milliseconds. After this
 /// the desk's answer alone counts.
 const SUPERVISOR_WAIT: Duration = Duration::from_secs(5);
-/// Bytes of a session in the supervisor's fixed-size packet.
-const SESSION_BYTES: usize = 26;
-/// The packet: kind, session, two numbers that a kill does not use.
-const PACKET_BYTES: usize = 1 + SESSION_BYTES + 8 + 4;
-/// The kind of a kill.
-const KILL: u8 = 4;
 
 /// Kill a session, or all: cut its network, end its processes, and prove it
 #[derive(Debug, clap::Args)]
@@ -83,7 +78,7 @@ async fn through_supervisor(session: Option<&SessionId>, context: &Context) -> b
     let Ok(channel) = Channel::connect(&context.paths.kill_socket()) else {
         return false;
     };
-    let Some(packet) = packet(session) else {
+    let Some(packet) = kill_only::encode(session) else {
         return false;
     };
     let exchange = async {
@@ -94,19 +89,6 @@ async fn through_supervisor(session: Option<&SessionId>, context: &Context) -> b
         tokio::time::timeout(SUPERVISOR_WAIT, exchange).await,
         Ok(Ok(Some(answer))) if answer.bytes == [1]
     )
-}
-
-fn packet(session: Option<&SessionId>) -> Option<[u8; PACKET_BYTES]> {
-    let mut packet = [0; PACKET_BYTES];
-    let (kind, rest) = packet.split_first_mut()?;
-    *kind = KILL;
-    if let Some(session) = session {
-        let name = session.as_str().as_bytes();
-        rest.get_mut(..SESSION_BYTES)?
-            .get_mut(..name.len())?
-            .copy_from_slice(name);
-    }
-    Some(packet)
 }
 
 fn lines(receipt: &KillReceipt) -> String {
@@ -130,24 +112,4 @@ fn lines(receipt: &KillReceipt) -> String {
         text.push_str("no session was running\n");
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_packet_is_the_supervisors_and_all_is_an_empty_name() {
-        assert_eq!(packet(None).unwrap()[..3], [4, 0, 0]);
-        let session = SessionId::parse("abcdefghijklmnopqrstuvwxyz").unwrap();
-        let packet = packet(Some(&session)).unwrap();
-        assert_eq!(&packet[1..27], session.as_str().as_bytes());
-        assert_eq!((packet.len(), packet[27]), (39, 0));
-    }
-
-    #[test]
-    fn a_name_that_does_not_fit_is_not_cut_into_another() {
-        let long = SessionId::parse("abcdefghijklmnopqrstuvwxyz1").unwrap();
-        assert!(packet(Some(&long)).is_none());
-    }
 }

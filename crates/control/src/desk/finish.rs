@@ -2,9 +2,9 @@
 //! A session's end, by whichever way. Order of a kill: standing durable, gate's process gone (so
 //! nothing leaves), sandbox destroyed, census, and only then `killed` is reported.
 
-use super::Desk;
 use super::session::Life;
 use super::start::{internal, of_refusal, out_of_turn};
+use super::{Desk, workspace};
 use crate::orders::{LauncherReply, LauncherRequest, Order};
 use std::rc::Rc;
 use torno_control_api::request::{Failure, KillReceipt, KilledSession, Summary};
@@ -32,19 +32,20 @@ pub(super) async fn end(desk: &Rc<Desk>, session: &SessionId, cause: EndCause) {
     if let Err(error) = desk.notary.ask(end).await {
         tracing::error!("end of {session}: {error:#}");
     }
+    if cause != EndCause::StartFailed {
+        workspace::count_changes(desk, session).await;
+    }
     remove(desk, session, cause != EndCause::StartFailed).await;
     desk.sessions.over(session, Life::Ended(cause));
 }
 
 /// `torno session stop`, or the end of `torno run`.
 pub(super) async fn stop(desk: &Rc<Desk>, session: &SessionId) -> Summary {
-    let summary = desk
-        .sessions
-        .with(session, |row| row.summary())
-        .unwrap_or_default();
     end(desk, session, EndCause::Stopped).await;
     desk.sessions.wait_over(session).await;
-    summary
+    desk.sessions
+        .with(session, |row| row.summary())
+        .unwrap_or_default()
 }
 
 /// Kills one session or all. The first who claims a session's end kills it and writes its receipt;

@@ -12,7 +12,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tokio::sync::{Notify, mpsc};
-use torno_control_api::channel::Channel;
+use tokio::time::Instant;
+use torno_control_api::channel::{Channel, Peer};
 use torno_control_api::request::{CommandRow, KilledSession, SessionRow, Summary};
 use torno_notary_protocol::desk::EndCause;
 use torno_policy::Refusal;
@@ -46,6 +47,12 @@ pub(super) struct Session {
     pub(super) isolation: Isolation,
     pub(super) workspace: WorkspaceMode,
     pub(super) began_at: u64,
+    /// Who began it: its porters run as that user.
+    pub(super) owner: Peer,
+    /// Since when no command runs; nothing while one does.
+    pub(super) idle_since: Option<Instant>,
+    /// Files that differ from what was copied in, counted at the end.
+    pub(super) files_changed: u32,
     pub(super) gate: Option<Rc<Gate>>,
     /// What every command's environment starts from.
     pub(super) environment: Vec<(String, String)>,
@@ -72,6 +79,7 @@ pub(super) struct Beginning {
     pub(super) isolation: Isolation,
     pub(super) workspace: WorkspaceMode,
     pub(super) began_at: u64,
+    pub(super) owner: Peer,
 }
 
 impl Sessions {
@@ -82,6 +90,9 @@ impl Sessions {
             isolation: beginning.isolation,
             workspace: beginning.workspace,
             began_at: beginning.began_at,
+            owner: beginning.owner,
+            idle_since: Some(Instant::now()),
+            files_changed: 0,
             gate: None,
             environment: Vec::new(),
             commands: BTreeMap::new(),
@@ -197,6 +208,7 @@ impl Session {
         let exec = self.next_exec;
         self.next_exec += 1;
         self.commands.insert(exec, argv);
+        self.idle_since = None;
         exec
     }
 
@@ -211,6 +223,9 @@ impl Session {
     /// Forgets a command that ended or did not start.
     pub(super) fn drop_command(&mut self, exec: u64) {
         self.commands.remove(&exec);
+        if self.commands.is_empty() {
+            self.idle_since = Some(Instant::now());
+        }
     }
 
     pub(super) fn has_command(&self, exec: u64) -> bool {
@@ -236,7 +251,7 @@ impl Session {
             .collect();
         Summary {
             refused,
-            changed: 0,
+            changed: self.files_changed,
         }
     }
 

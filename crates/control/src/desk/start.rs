@@ -22,6 +22,7 @@ use torno_notary_protocol::desk::{
     Begin, Begun, Choice, DeskMessage, DeskReply, EndCause, Fingerprint,
 };
 use torno_policy::document;
+use torno_policy::grant::Limits;
 use torno_policy::names::{SessionId, TenantName};
 
 /// The one tenant of a daemon that is a single person's or machine's.
@@ -54,6 +55,7 @@ pub(super) async fn start(
         isolation: level.isolation,
         workspace: begun.grant.sandbox.workspace,
         began_at: unix_seconds(),
+        owner: caller,
     };
     desk.sessions.begin(&session, &beginning);
     let isolation = level.isolation;
@@ -72,7 +74,7 @@ pub(super) async fn start(
                     row.life = Life::Running;
                 }
             });
-            watch_wall_time(desk, &session, begun.grant.sandbox.limits.wall_seconds);
+            watch_time(desk, &session, &begun.grant.sandbox.limits);
             let granted = document::describe(&begun.grant);
             Ok(Started {
                 session,
@@ -137,17 +139,33 @@ async fn begin(
     }
 }
 
-/// Ends the session when its wall time is over.
-fn watch_wall_time(desk: &Rc<Desk>, session: &SessionId, seconds: u64) {
+/// Ends the session when its wall time is over, or when it was idle too long. Idle means that no
+/// command runs: a working job is never killed for being quiet.
+fn watch_time(desk: &Rc<Desk>, session: &SessionId, limits: &Limits) {
     let (desk, session) = (Rc::clone(desk), session.clone());
+    let wall = Duration::from_secs(limits.wall_seconds);
+    let idle = Duration::from_secs(limits.idle_seconds);
     tokio::task::spawn_local(async move {
         tokio::select! {
-            () = tokio::time::sleep(Duration::from_secs(seconds)) => {
-                finish::end(&desk, &session, EndCause::TimeLimit).await;
-            }
-            () = desk.sessions.wait_over(&session) => {}
+            () = tokio::time::sleep(wall) => {}
+            () = idle_longer_than(&desk, &session, idle) => {}
+            () = desk.sessions.wait_over(&session) => return,
         }
+        finish::end(&desk, &session, EndCause::TimeLimit).await;
     });
+}
+
+/// Waits until no command has run for that long.
+async fn idle_longer_than(desk: &Desk, session: &SessionId, idle: Duration) {
+    loop {
+        let since = desk.sessions.with(session, |row| row.idle_since).flatten();
+        let left = since.map_or(idle, |since| idle.saturating_sub(since.elapsed()));
+        if left.is_zero() {
+            return;
+        }
+        // While a command runs its end is looked for again after the whole time: never too early.
+        tokio::time::sleep(left).await;
+    }
 }
 
 /// 128 random bits in lower-case base32.

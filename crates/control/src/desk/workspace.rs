@@ -4,7 +4,7 @@
 
 use super::start::internal;
 use super::{Desk, porters};
-use crate::orders::{LauncherReply, LauncherRequest, PorterJob};
+use crate::orders::{LauncherReply, LauncherRequest, PorterJob, PorterReply};
 use anyhow::{Context, anyhow};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::os::fd::{AsFd, OwnedFd};
@@ -74,4 +74,38 @@ pub(super) async fn stream(
         }
     });
     Ok(reader)
+}
+
+/// Counts what an ended session changed in its copy, for its summary. A count that fails is 0 and
+/// said in the log: the end of a session does not depend on it.
+pub(super) async fn count_changes(desk: &Rc<Desk>, session: &SessionId) {
+    let about = desk
+        .sessions
+        .with(session, |row| (row.workspace, row.owner));
+    let Some((WorkspaceMode::Copy, owner)) = about else {
+        return;
+    };
+    let count = async || -> anyhow::Result<u32> {
+        let open = LauncherRequest::OpenWorkspace {
+            session: session.clone(),
+        };
+        let (_, given) = desk.launcher.ask(&open, &[]).await?;
+        let changed = given
+            .into_iter()
+            .next()
+            .context("no workspace directory came")?;
+        let baseline = desk.baseline(session, false)?;
+        let give = [changed.as_fd(), baseline.as_fd()];
+        match porters::run(desk, owner, &PorterJob::Count, &give).await? {
+            PorterReply::Done { changed } => Ok(changed),
+            other => anyhow::bail!("{other:?}"),
+        }
+    };
+    match count().await {
+        Ok(changed) => {
+            desk.sessions
+                .with(session, |row| row.files_changed = changed);
+        }
+        Err(error) => tracing::error!("changes of {session}: {error:#}"),
+    }
 }

@@ -42,6 +42,11 @@ pub(super) fn bring_back(
         {
             continue;
         }
+        let shown = changes::shown(path);
+        if shown != *path {
+            writeln!(out, "left {shown}: its name has control characters")?;
+            continue;
+        }
         if changes::runs_on_host(path) && !wanted.confirmed.contains(path) {
             writeln!(out, "asks {path}")?;
             continue;

@@ -102,6 +102,19 @@ pub(super) fn write_baseline(
     Ok(PorterReply::Done { changed: 0 })
 }
 
+/// A path as it may stand in a line of a report: control characters escaped. A path that needs that
+/// is shown but never brought back: a person could not confirm it.
+pub(super) fn shown(path: &str) -> String {
+    let escape = |c: char| {
+        if c.is_control() {
+            c.escape_default().to_string()
+        } else {
+            c.into()
+        }
+    };
+    path.chars().map(escape).collect()
+}
+
 /// Files and directories that some program on a host runs or obeys without being asked: hooks,
 /// shells' and editors' configuration, CI, agents' settings, our own policy. Each is confirmed
 /// by a person, one by one.

@@ -58,6 +58,7 @@ fn write_one(
     } else {
         ""
     };
+    let path = &changes::shown(path);
     writeln!(out, "{kind}: {path}{host}")?;
     match (old, new) {
         (Some(old), Some(new)) => {

@@ -112,3 +112,14 @@ fn a_link_made_inside_neither_comes_back_nor_is_followed_on_either_side() {
     );
     assert!(!place.target.join("stolen").exists());
 }
+
+#[test]
+fn a_name_with_a_newline_forges_no_line_of_the_report() {
+    let place = place();
+    std::fs::write(place.changed.join("x\nwrote .envrc"), "x").unwrap();
+    let report = apply(&place, &[]);
+    assert_eq!(
+        report,
+        "left x\\nwrote .envrc: its name has control characters\n"
+    );
+}
