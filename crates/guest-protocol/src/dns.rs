@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The DNS stub: one question in, one answer out, nothing asked of anybody else.
-//! Every name that could be a host gets an address of its own from 198.18.0.0/15, so that the name of
-//! a later dial is known from its address. A name is only what was asked for: whether it is a
+//! Every name that could be a host gets an address of its own from 198.18.0.0/15, so that the name
+//! of a later dial is known from its address. A name is only what was asked for: whether it is a
 //! canonical host, and may be dialled, the gate finds out later.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,8 @@ use hickory_proto::op::{Edns, Message, MessageType, OpCode, Query, ResponseCode}
 use hickory_proto::rr::rdata::A;
 use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType};
 
-// LIMIT: a quarter of the addresses there are; with names of full length the pool stays below 16 MiB.
+// LIMIT: a quarter of the addresses there are; with names of full length the pool stays below 16
+// MiB.
 /// The most names of one session; further ones get SERVFAIL.
 pub const NAMES_MAX: u32 = 32_768;
 
@@ -173,8 +174,8 @@ fn find_answer(question: &Query, names: &mut NamePool) -> Result<Option<Ipv4Addr
         .ok_or(ResponseCode::ServFail)
 }
 
-/// The name in lower case without a final dot, if its labels are letters, digits, `-` and `_`, and its
-/// last label isn't a number (which would read as an address).
+/// The name in lower case without a final dot, if its labels are letters, digits, `-` and `_`, and
+/// its last label isn't a number (which would read as an address).
 fn host_name(name: &Name) -> Option<String> {
     let mut text = String::new();
     let mut last_is_number = true;
@@ -205,7 +206,8 @@ fn is_number(label: &[u8]) -> bool {
         || hexadecimal.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// 254 addresses of each /24 are used: some stacks treat .0 and .255 as broadcast whatever the mask.
+/// 254 addresses of each /24 are used: some stacks treat .0 and .255 as broadcast whatever the
+/// mask.
 fn address_at(index: u32) -> Ipv4Addr {
     let place = index + FIRST_PLACE;
     Ipv4Addr::from_bits(POOL_START.to_bits() + (place / 254) * 256 + place % 254 + 1)

@@ -14,8 +14,8 @@ use thiserror::Error;
 
 use crate::frame::DATA_BYTES_MAX;
 
-// LIMIT: eight full data frames in flight keep a local link busy; 256 KiB a stream is what a receiver
-// must be ready to hold.
+// LIMIT: eight full data frames in flight keep a local link busy; 256 KiB a stream is what a
+// receiver must be ready to hold.
 /// The credit each direction of each stream starts with, and never exceeds.
 pub const WINDOW_BYTES: u32 = 256 * 1024;
 
@@ -145,8 +145,8 @@ impl ReceiveWindow {
         self.ended
     }
 
-    /// Counts bytes that were passed on, so their room is free again. Gives the credit to send, once
-    /// half a window is due: small credits would double the frames.
+    /// Counts bytes that were passed on, so their room is free again. Gives the credit to send,
+    /// once half a window is due: small credits would double the frames.
     #[must_use]
     pub fn consume(&mut self, bytes: usize) -> Option<u32> {
         let room = WINDOW_BYTES - self.allowed - self.due;

@@ -110,8 +110,8 @@ pub enum FrameError {
     MessageTooLong,
 }
 
-/// Takes bytes in any pieces, gives frames. Holds at most one incomplete frame and the last piece, if
-/// [`Decoder::next_frame`] is called until it gives `None` after each [`Decoder::push`].
+/// Takes bytes in any pieces, gives frames. Holds at most one incomplete frame and the last piece,
+/// if [`Decoder::next_frame`] is called until it gives `None` after each [`Decoder::push`].
 #[derive(Debug)]
 pub struct Decoder<M> {
     buffer: BytesMut,
@@ -219,8 +219,8 @@ pub fn encode_credit(channel: ChannelId, stream: Stream, bytes: u32, out: &mut B
     out.put_u32(bytes);
 }
 
-/// Feeds arbitrary bytes to both decoders, in one piece and in small ones, and checks that the frames
-/// are the same; whatever decodes must survive encoding.
+/// Feeds arbitrary bytes to both decoders, in one piece and in small ones, and checks that the
+/// frames are the same; whatever decodes must survive encoding.
 ///
 /// # Panics
 /// When a property of the codec doesn't hold.

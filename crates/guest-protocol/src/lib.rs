@@ -2,8 +2,8 @@
 //! Purpose: the words that host and guest say to each other over the link, how they are framed, and
 //! the answer to every DNS question that a program inside asks.
 //!
-//! Trust: both ends feed it bytes that the other end made. The gate decodes what a hostile guest sent;
-//! it reaches nothing: no file, socket, clock, random source or async runtime.
+//! Trust: both ends feed it bytes that the other end made. The gate decodes what a hostile guest
+//! sent; it reaches nothing: no file, socket, clock, random source or async runtime.
 //!
 //! Invariants:
 //! - A length is checked before a byte of its frame is kept.

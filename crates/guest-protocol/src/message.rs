@@ -2,29 +2,22 @@
 //! The closed sets of messages: what the host asks ([`HostMessage`], imperative) and what the guest
 //! says has happened ([`GuestMessage`], past tense).
 //! Bytes of processes and files don't travel in messages but in data frames of a channel, see
-//! [`crate::frame`]. The host chooses every identifier, from one rising sequence; it uses none twice.
+//! [`crate::frame`]. The host chooses every identifier, from one rising sequence; it uses none
+//! twice.
+
+mod file;
+mod process;
 
 use serde::{Deserialize, Serialize};
 
+pub use file::{
+    DirectoryEntry, FileFailure, FileKind, FileMetadata, LISTING_BYTES_MAX, LISTING_ENTRIES_MAX,
+    PATH_BYTES_MAX, WriteMode,
+};
+pub use process::{ARGUMENTS_MAX, ProcessFailure, ProcessStatus, Signal, TerminalSize};
+
 /// The version both ends name in their `Hello`; ends of different versions don't talk.
 pub const PROTOCOL_VERSION: u32 = 1;
-
-// LIMIT: Linux's own PATH_MAX; a longer path can't be opened anyway.
-/// The longest path, in bytes, that a file request may name.
-pub const PATH_BYTES_MAX: usize = 4_096;
-
-// LIMIT: far above real command lines, and keeps the decoded form within a few MiB.
-/// The most arguments, and the most environment entries, of one process.
-pub const ARGUMENTS_MAX: usize = 8_192;
-
-// LIMIT: one page of a listing; with `LISTING_BYTES_MAX` it always fits one control frame.
-/// The most entries in one [`GuestMessage::DirectoryListed`].
-pub const LISTING_ENTRIES_MAX: usize = 1_000;
-
-// LIMIT: names are at most 255 bytes but JSON may write six characters for one; a page is closed by
-// its encoded length, well below a control frame's limit.
-/// The most bytes of encoded entries in one [`GuestMessage::DirectoryListed`].
-pub const LISTING_BYTES_MAX: usize = 128 * 1024;
 
 /// A numbered pair of byte streams on the link: an exec's or a request's own number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,52 +56,6 @@ pub enum Stream {
     Stderr,
     /// A file's content, guest to host for a read, host to guest for a write.
     File,
-}
-
-/// A terminal's size in characters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TerminalSize {
-    /// Lines.
-    pub rows: u16,
-    /// Characters a line.
-    pub columns: u16,
-}
-
-/// The signals that the host may send; nothing else can be named.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Signal {
-    /// SIGHUP to the process group.
-    Hangup,
-    /// SIGINT to the process group.
-    Interrupt,
-    /// SIGQUIT to the process group.
-    Quit,
-    /// SIGTERM to the process group.
-    Terminate,
-    /// SIGUSR1 to the process group.
-    User1,
-    /// SIGUSR2 to the process group.
-    User2,
-    /// SIGTSTP to the process group.
-    TerminalStop,
-    /// SIGCONT to the process group.
-    Continue,
-    /// SIGKILL to every descendant, whatever session or group it moved to.
-    Kill,
-}
-
-/// What a [`HostMessage::WriteFile`] does with what is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WriteMode {
-    /// Fails if the path exists.
-    CreateNew,
-    /// Replaces the content, or creates the file.
-    Replace,
-    /// Adds at the end, or creates the file.
-    Append,
 }
 
 /// What the host asks of the guest.
@@ -223,108 +170,6 @@ pub enum HostMessage {
     },
     /// Kills every process and ends the agent; the link closes.
     Shutdown {},
-}
-
-/// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum ProcessStatus {
-    /// By itself, with this code.
-    Exited(i32),
-    /// By this signal.
-    Signaled(i32),
-}
-
-/// Why a process could not be started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ProcessFailure {
-    /// No such program.
-    NotFound,
-    /// There, but not a program or not permitted.
-    NotExecutable,
-    /// The working directory is missing or not permitted.
-    BadDirectory,
-    /// Empty or too many arguments, a NUL byte, an odd environment name.
-    BadArguments,
-    /// Too many execs at once.
-    Busy,
-    /// Processes, memory or descriptors are used up.
-    NoResources,
-    /// A wall that was required could not be raised; nothing was run.
-    WallMissing,
-    /// The process that keeps the exec was killed from inside; the exec's processes were killed.
-    KeeperLost,
-    /// Anything else; the message says what.
-    Failed,
-}
-
-/// Why a file request failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FileFailure {
-    /// No such path.
-    NotFound,
-    /// There already.
-    Exists,
-    /// The path leads out of the workspace and `/tmp`, or can't be one.
-    Outside,
-    /// Not a regular file (FIFO, socket, device, directory).
-    NotAFile,
-    /// Not a directory.
-    NotADirectory,
-    /// A directory that isn't empty.
-    NotEmpty,
-    /// Permission or a read-only mount.
-    Denied,
-    /// Longer than was asked for.
-    TooLarge,
-    /// The disk, its quota or its inodes are full.
-    NoSpace,
-    /// Too many requests at once.
-    Busy,
-    /// Anything else; the message says what.
-    Failed,
-}
-
-/// What a path is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FileKind {
-    /// A regular file.
-    File,
-    /// A directory.
-    Directory,
-    /// A symbolic link.
-    Symlink,
-    /// FIFO, socket or device: visible, never opened.
-    Special,
-}
-
-/// One path's description.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FileMetadata {
-    /// What it is.
-    pub kind: FileKind,
-    /// Length in bytes, of a regular file.
-    pub bytes: u64,
-    /// Permission bits.
-    pub mode: u32,
-    /// Last change of the content, seconds since 1970; the guest's clock and the guest's word.
-    pub modified: i64,
-}
-
-/// One name of a directory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DirectoryEntry {
-    /// The name; not canonical, may hold any character but `/` and NUL.
-    pub name: String,
-    /// The name wasn't UTF-8 and is shown with replacement characters: it can't be addressed.
-    pub is_lossy: bool,
-    /// What it is and how long.
-    pub metadata: FileMetadata,
 }
 
 /// A wall that the agent itself raises before a program runs.

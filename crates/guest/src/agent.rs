@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The agent: greets the host, takes its frames one by one, and ends everything when the link ends or
-//! the host breaks the protocol.
+//! The agent: greets the host, takes its frames one by one, and ends everything when the link ends
+//! or the host breaks the protocol.
+
+mod plan;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +14,6 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use torno_guest_protocol::message::{ARGUMENTS_MAX, PATH_BYTES_MAX};
 use torno_guest_protocol::{
     ChannelId, ExecId, FileFailure, Frame, GuestMessage, HostDecoder, HostMessage,
     PROTOCOL_VERSION, ProcessFailure, RequestId, Stream, Wall,
@@ -236,7 +237,7 @@ impl Agent {
                 "too many execs at once; end one first".to_owned(),
             ))
         } else {
-            check_plan(&plan).map(|message| (ProcessFailure::BadArguments, message))
+            plan::fault(&plan).map(|message| (ProcessFailure::BadArguments, message))
         };
         if let Some((code, message)) = refusal {
             // A closed link is noticed by the next read.
@@ -338,39 +339,6 @@ impl Agent {
     const fn host(&self) -> &Sender {
         &self.around.host
     }
-}
-
-/// What is wrong with a `StartProcess`.
-fn check_plan(plan: &HostMessage) -> Option<String> {
-    let HostMessage::StartProcess { argv, env, cwd, .. } = plan else {
-        return Some("not a plan; report this".into());
-    };
-    let has_nul = |text: &String| text.contains('\0');
-    if argv.first().is_none_or(String::is_empty) {
-        return Some("the command is empty; name a program".into());
-    }
-    if argv.len() > ARGUMENTS_MAX || env.len() > ARGUMENTS_MAX {
-        return Some(format!(
-            "more than {ARGUMENTS_MAX} arguments or variables; pass a file"
-        ));
-    }
-    if argv.iter().any(has_nul)
-        || env
-            .iter()
-            .any(|(name, value)| has_nul(name) || has_nul(value))
-    {
-        return Some("an argument or variable holds a NUL byte; leave it out".into());
-    }
-    if env
-        .iter()
-        .any(|(name, _)| name.is_empty() || name.contains('='))
-    {
-        return Some("a variable's name is empty or holds `=`; correct it".into());
-    }
-    if !cwd.starts_with('/') || has_nul(cwd) || cwd.len() > PATH_BYTES_MAX {
-        return Some("the working directory is not an absolute path; give one".into());
-    }
-    None
 }
 
 /// Only the three standard descriptors may come in: a forgotten one would be a way out.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hands a program's three streams from the agent to its keeper, beside the first bytes of the plan.
-//! Only this socket pair, made by the agent, ever carries descriptors; the link never does.
+//! Hands a program's three streams from the agent to its keeper, beside the first bytes of the
+//! plan. Only this socket pair, made by the agent, ever carries descriptors; the link never does.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The keeper: parent and subreaper of one exec's processes, a process of its own.
-//! It starts the program behind the last walls, reaps whatever is orphaned to it, passes signals, and
-//! when told to kill, or when the agent is gone, kills the whole family.
+//! It starts the program behind the last walls, reaps whatever is orphaned to it, passes signals,
+//! and when told to kill, or when the agent is gone, kills the whole family.
 //!
 //! ```text
 //!   agent ── StartProcess + streams ──▶ keeper ── spawn ──▶ program ─▶ …
@@ -208,8 +208,8 @@ fn refusal(name: &str, error: &io::Error) -> Refusal {
 // ATTACK: 156
 fn reap(exec: ExecId, program: &Mutex<Program>, reports: &UnixStream) -> anyhow::Result<()> {
     loop {
-        // Waits without reaping; the pid is given back to the kernel only under the lock, so that no
-        // signal can hit its next owner.
+        // Waits without reaping; the pid is given back to the kernel only under the lock, so that
+        // no signal can hit its next owner.
         match waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(rustix::io::Errno::CHILD) => return Ok(()),
@@ -283,8 +283,8 @@ const fn number(signal: Signal) -> Option<Number> {
     }
 }
 
-/// A program on a terminal shares the keeper's process group, and Ctrl-C reaches both. With handlers
-/// (unlike ignored signals) the program starts with the defaults.
+/// A program on a terminal shares the keeper's process group, and Ctrl-C reaches both. With
+/// handlers (unlike ignored signals) the program starts with the defaults.
 fn outlive_terminal_signals() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()

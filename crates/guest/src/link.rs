@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The link: the one descriptor that leads out of the sandbox, taken from standard input and kept from
-//! every other process. Frames leave in the order they were queued.
+//! The link: the one descriptor that leads out of the sandbox, taken from standard input and kept
+//! from every other process. Frames leave in the order they were queued.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -56,8 +56,8 @@ impl Sender {
         let mut frame = BytesMut::new();
         match encode_control(message, &mut frame) {
             Ok(()) => self.send(frame).await,
-            // INVARIANT: all variable parts are bounded below a control frame's limit; if not, ending
-            // the session beats leaving the host waiting.
+            // INVARIANT: all variable parts are bounded below a control frame's limit; if not,
+            // ending the session beats leaving the host waiting.
             Err(FrameError::MessageTooLong | _) => Err(LinkClosed),
         }
     }

@@ -2,12 +2,13 @@
 //! Purpose: `torno-guest`, the agent inside the sandbox: its init, which runs programs and handles
 //! files for the host over one link.
 //!
-//! Trust: the link's other end is the session's gate, which is trusted; once the workload runs, this
-//! process counts as hostile like everything in here, and nothing outside depends on it. It reaches
-//! only what the sandbox holds.
+//! Trust: the link's other end is the session's gate, which is trusted; once the workload runs,
+//! this process counts as hostile like everything in here, and nothing outside depends on it. It
+//! reaches only what the sandbox holds.
 //!
 //! Invariants:
-//! - No crate of ours is linked but `torno-guest-protocol`; the binary is static and asks no name service.
+//! - No crate of ours is linked but `torno-guest-protocol`; the binary is static and asks no name
+//!   service.
 //! - No program gets a descriptor but its own three streams.
 //! - A program runs only behind the walls that were asked for: own uid, no capability, no new
 //!   privileges, landlock.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The one thread behind landlock from which everything is started: keepers (and so all programs) and
-//! the threads that serve file requests. What is born here inherits its walls, and all of it shares
-//! one landlock domain.
+//! The one thread behind landlock from which everything is started: keepers (and so all programs)
+//! and the threads that serve file requests. What is born here inherits its walls, and all of it
+//! shares one landlock domain.
 
 use std::collections::HashSet;
 use std::io;
@@ -48,8 +48,8 @@ impl Nursery {
             .name("nursery".into())
             .spawn(move || {
                 let walls = walls::confine(&settings).and_then(|confined| {
-                    // Programs drop their identity later, each in its own keeper; a trial tells whether
-                    // they can.
+                    // Programs drop their identity later, each in its own keeper; a trial tells
+                    // whether they can.
                     let identity = trial_of_identity(&settings)?;
                     Ok(confined.into_iter().chain(identity).collect())
                 });
@@ -122,6 +122,6 @@ fn trial_of_identity(settings: &Settings) -> Result<[Wall; 2], RaiseError> {
     })
 }
 
-// LIMIT: above the execs and requests that may be at work at once, so it is full only if this thread
-// hangs.
+// LIMIT: above the execs and requests that may be at work at once, so it is full only if this
+// thread hangs.
 const JOBS_MAX: usize = 512;

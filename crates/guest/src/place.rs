@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where a file request may go: below the workspace or `/tmp`, found by handles and never by the look
-//! of a path. Links are followed only while they stay below; without openat2 (gVisor) not at all.
+//! Where a file request may go: below the workspace or `/tmp`, found by handles and never by the
+//! look of a path. Links are followed only while they stay below; without openat2 (gVisor) not at
+//! all.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -118,7 +118,8 @@ mod tests {
     #[test]
     fn a_full_command_line_is_read() {
         let (role, settings) = parse(
-            "init --workload-uid 1000 --workload-gid 1001 --workspace /w --writable /a --require-landlock",
+            "init --workload-uid 1000 --workload-gid 1001 --workspace /w --writable /a \
+             --require-landlock",
         )
         .unwrap();
         assert_eq!(role, Role::Init);

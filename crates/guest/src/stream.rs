@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The two ends of a channel's streams inside the agent: an [`Inlet`] holds what the host sent until
-//! its consumer takes it, an [`Outlet`] holds the credit that the host gave. Neither holds more than
-//! one window.
+//! The two ends of a channel's streams inside the agent: an [`Inlet`] holds what the host sent
+//! until its consumer takes it, an [`Outlet`] holds the credit that the host gave. Neither holds
+//! more than one window.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

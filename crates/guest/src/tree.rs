@@ -17,8 +17,8 @@ pub(crate) struct Process {
     is_dead: bool,
 }
 
-/// Kills all living descendants of `ancestor`, but for the `spared` and theirs. First all are stopped,
-/// so that none can multiply while the others die. True when none is left.
+/// Kills all living descendants of `ancestor`, but for the `spared` and theirs. First all are
+/// stopped, so that none can multiply while the others die. True when none is left.
 pub(crate) fn kill_descendants(ancestor: Pid, spared: &HashSet<Pid>) -> io::Result<bool> {
     let mut stopped = HashSet::new();
     for round in 0..KILL_ROUNDS_MAX {
@@ -45,8 +45,8 @@ pub(crate) fn kill_descendants(ancestor: Pid, spared: &HashSet<Pid>) -> io::Resu
     Ok(false)
 }
 
-/// A process that is gone by now is what was wanted; one that may not be signalled shows up again in
-/// the next round and in the result.
+/// A process that is gone by now is what was wanted; one that may not be signalled shows up again
+/// in the next round and in the result.
 fn signal(pid: Pid, signal: Signal) {
     let _gone_or_refused = kill_process(pid, signal);
 }
@@ -108,9 +108,11 @@ fn parse_stat(stat: &[u8]) -> Option<(u8, i32)> {
     Some((state, fields.next()?.parse().ok()?))
 }
 
-// LIMIT: with the pause about two seconds; a family that still lives then can't be signalled at all.
+// LIMIT: with the pause about two seconds; a family that still lives then can't be signalled at
+// all.
 const KILL_ROUNDS_MAX: u32 = 1_000;
-// LIMIT: a bomb under a pids limit stands still within a few passes; after these it is killed moving.
+// LIMIT: a bomb under a pids limit stands still within a few passes; after these it is killed
+// moving.
 const STOP_ROUNDS_MAX: u32 = 50;
 const ROUND_PAUSE: Duration = Duration::from_millis(2);
 

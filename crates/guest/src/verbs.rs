@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can be done with a place: each verb works on handles, follows no link on its own account, and
-//! opens nothing but regular files and directories.
+//! What can be done with a place: each verb works on handles, follows no link on its own account,
+//! and opens nothing but regular files and directories.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

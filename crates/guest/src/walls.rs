@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The second wall, raised from inside: own user, no capability, no new privileges, landlock, limits.
-//! All but the limits belong to a thread, and whatever that thread starts inherits them; so each
-//! function here is called by a thread that is then used for nothing else.
+//! The second wall, raised from inside: own user, no capability, no new privileges, landlock,
+//! limits. All but the limits belong to a thread, and whatever that thread starts inherits them; so
+//! each function here is called by a thread that is then used for nothing else.
 
 use std::io;
 use std::path::{Path, PathBuf};
