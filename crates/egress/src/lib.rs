@@ -9,7 +9,8 @@
 //!
 //! **Invariants.** Every entry meets in one pipeline. Nothing is sent before the notary said yes,
 //! and no credential before the peer is verified. A credential is exposed in `inject` alone. What
-//! comes back is scrubbed of every secret released in the session. Every refusal leaves by `refuse`.
+//! comes back is scrubbed of every secret released in the session. Every refusal leaves by
+//! `refuse`.
 //!
 //! **Not here.** Rules (`torno-policy`), secrets at rest (`torno-vault`), resolving and dialling
 //! (`tornod`), the sandbox's network (`torno-sandbox`).

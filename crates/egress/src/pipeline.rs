@@ -2,8 +2,10 @@
 //! One request, in order. The phases stand in [`exchange`] as they happen, one file each:
 //!
 //! ```text
-//! accept ▶ identify ▶ terminate ▶ normalize ▶ ask (hold) ▶ connect ▶ inject ▶ forward ▶ scrub ▶ report
-//!                                     └── refuse: the one exit ──┘        revoke: cuts from outside
+//! accept ▶ identify ▶ terminate ▶ normalize ▶ ask (hold) ▶ connect ▶ inject ▶ forward ▶ scrub ▶
+//! report
+//!                                     └── refuse: the one exit ──┘        revoke: cuts from
+//!   outside
 //! ```
 //!
 //! Three entries meet here: a captured dial, CONNECT, and absolute-form on the loopback proxy.

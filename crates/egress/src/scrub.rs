@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Phase 10: what comes back is searched for every secret that was released in this session, in
 //! every listed encoding, and any run of 12 bytes of one. A find is replaced by the session's
-//! placeholder, a partial one by `[redacted]`. Encodings outside `scrub/forms.rs` are a stated limit.
+//! placeholder, a partial one by `[redacted]`. Encodings outside `scrub/forms.rs` are a stated
+//! limit.
 
 mod forms;
 mod gunzip;

@@ -85,7 +85,8 @@ impl ReceiptKey {
         )))
     }
 
-    /// Reads a receipt that is valid at `now_ms`. The caller checks the session and that it is used once.
+    /// Reads a receipt that is valid at `now_ms`. The caller checks the session and that it is used
+    /// once.
     ///
     /// # Errors
     /// See [`ReceiptError`].

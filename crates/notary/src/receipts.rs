@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A session's permits that wait for a verified peer. Each is taken at most once, within the receipt's time.
+//! A session's permits that wait for a verified peer. Each is taken at most once, within the
+//! receipt's time.
 
 use crate::gates::GateId;
 use crate::notary::{Notary, Now};
@@ -45,8 +46,8 @@ impl Receipts {
 }
 
 impl Notary {
-    /// What a receipt stands for: the permit, the credential's version and the decision's record; or
-    /// why not, and for which endpoint.
+    /// What a receipt stands for: the permit, the credential's version and the decision's record;
+    /// or why not, and for which endpoint.
     pub(crate) fn check_receipt(
         &mut self,
         gate: GateId,

@@ -11,7 +11,8 @@
 //! `Recorded<Staged>`. No other call returns plaintext. A [`Secret`] lies in locked pages that no
 //! core dump holds, is wiped when dropped, and has no Debug, Display, Clone or Serialize.
 //!
-//! **Not here.** The store (`torno-notary`), the decision (`torno-policy`), the record (`torno-audit`).
+//! **Not here.** The store (`torno-notary`), the decision (`torno-policy`), the record
+//! (`torno-audit`).
 //!
 //! **Start reading at** [`Vault::unlock`] in `unlock.rs`, then `keys.rs` and `integrity.rs`.
 

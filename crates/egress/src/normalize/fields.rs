@@ -3,8 +3,9 @@
 //!
 //! A field is credential-like when its name is one of the known ones, holds a telling word
 //! (`token`, `secret`, `password`, `credential`, `apikey`, `authoriz`), or has `auth`, `key`,
-//! `jwt`, `bearer`, `sid`, `cookie` or `signature` as a whole part between hyphens; a short list of harmless names is
-//! taken out. A miss leaks nothing of the vault: it only lets a client use what it already has.
+//! `jwt`, `bearer`, `sid`, `cookie` or `signature` as a whole part between hyphens; a short list of
+//! harmless names is taken out. A miss leaks nothing of the vault: it only lets a client use what
+//! it already has.
 
 use super::{PLACEHOLDER_BYTES_MIN, present};
 use crate::head::{Field, Head, list_members};

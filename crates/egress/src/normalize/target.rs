@@ -71,7 +71,8 @@ fn absolute(target: &str, arrival: &Arrival) -> Result<(Authority, String), Faul
     Ok((named, origin))
 }
 
-/// Reads a CONNECT, if this is one. Nothing of its head goes anywhere: it only names the asked host.
+/// Reads a CONNECT, if this is one. Nothing of its head goes anywhere: it only names the asked
+/// host.
 pub(crate) fn connect_target(head: &Head) -> Result<Option<Authority>, Fault> {
     let line = request_line(head.first())?;
     if line.method != "CONNECT" {

@@ -69,7 +69,8 @@ impl Client {
         read.unwrap_or(Err(slow))
     }
 
-    /// Writes a refusal's answer. ATTACK: 054 – a body that was not read is never read as a request.
+    /// Writes a refusal's answer. ATTACK: 054 – a body that was not read is never read as a
+    /// request.
     pub(super) async fn answer(
         &mut self,
         refusal: &Refusal,

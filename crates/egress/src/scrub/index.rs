@@ -5,7 +5,8 @@
 use super::Secret;
 use super::forms::{Form, RUN_BYTES, forms};
 
-/// LIMIT: 32 Ki shifts stay in a core's second cache; a thousand windows leave most at the full jump.
+/// LIMIT: 32 Ki shifts stay in a core's second cache; a thousand windows leave most at the full
+/// jump.
 const TABLE_BITS: u32 = 15;
 const BLOCK: usize = 4;
 /// The jump where no window holds the block.

@@ -33,7 +33,8 @@ pub enum AuthorityFault {
 /// LIMIT: a session's life is shorter; its CA counts from a day before (clocks differ) for 90 days.
 const VALID_BEFORE: Duration = Duration::from_secs(24 * 3600);
 const VALID_FOR: Duration = Duration::from_secs(90 * 24 * 3600);
-/// LIMIT: leaves that are kept; the oldest goes first. ATTACK: 163 – a storm of names stays bounded.
+/// LIMIT: leaves that are kept; the oldest goes first. ATTACK: 163 – a storm of names stays
+/// bounded.
 const LEAVES_MAX: usize = 256;
 /// LIMIT: TLS sessions that can be resumed for each host.
 const RESUMABLE_MAX: usize = 32;
