@@ -85,7 +85,7 @@ out(stream.recv(512))
         r"
 proxy = os.environ.get('https_proxy') or os.environ.get('HTTPS_PROXY') or ''
 place = re.match(r'https?://([^:/]+):(\d+)', proxy)
-host, port = (place[1], int(place[2])) if place else (EVIL, 80)
+host, port = (place[1], int(place[2])) if place else ('127.0.0.1', 3128)
 stream = socket.create_connection((host, port), timeout=6)
 stream.sendall(b'CONNECT evil.torno.test:443 HTTP/1.1\r\nHost: evil.torno.test:443\r\n\r\n')
 got = stream.recv(65536)
@@ -104,7 +104,7 @@ if b' 200' in got.split(b'\r\n')[0]:
         r"
 proxy = os.environ.get('https_proxy') or os.environ.get('HTTPS_PROXY') or ''
 place = re.match(r'https?://([^:/]+):(\d+)', proxy)
-host, port = (place[1], int(place[2])) if place else (EVIL, 80)
+host, port = (place[1], int(place[2])) if place else ('127.0.0.1', 3128)
 stream = socket.create_connection((host, port), timeout=6)
 head = b'CONNECT api.torno.test:443@evil.torno.test:443 HTTP/1.1\r\nHost: api.torno.test\r\n\r\n'
 stream.sendall(head)
