@@ -6,7 +6,7 @@ mod input;
 pub(crate) mod install;
 mod output;
 
-use crate::stop::{Outcome, REFUSED, Stop};
+use crate::stop::{NOT_EXECUTABLE, NOT_FOUND, Outcome, REFUSED, Stop};
 use crate::terminal::{self, ModeGuard};
 use input::Input;
 use output::Output;
@@ -54,7 +54,12 @@ impl Ended {
     pub(crate) fn exit(&self) -> u8 {
         match self {
             Self::Status(status) => u8::try_from(*status).unwrap_or(REFUSED),
-            Self::Failed(code, _) => crate::desk::exit_code(code),
+            // Of the command's stream alone: the desk's own `not_found` is no missing command.
+            Self::Failed(code, _) => match code.as_str() {
+                "not_found" => NOT_FOUND,
+                "not_executable" => NOT_EXECUTABLE,
+                other => crate::desk::exit_code(other),
+            },
             Self::Lost => REFUSED,
             // As a shell says it of a command that died of SIGPIPE.
             Self::OutputClosed => 128 + 13,

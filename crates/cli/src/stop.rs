@@ -5,6 +5,10 @@ use std::error::Error;
 
 /// Torno itself refused or failed; no workload has this of itself.
 pub(crate) const REFUSED: u8 = 125;
+/// The command is there and can't be executed; as shells and container runtimes say it.
+pub(crate) const NOT_EXECUTABLE: u8 = 126;
+/// There is no such command inside; as shells and container runtimes say it.
+pub(crate) const NOT_FOUND: u8 = 127;
 /// The session's time limit was reached.
 pub(crate) const TIME_LIMIT: u8 = 124;
 /// The session was killed.

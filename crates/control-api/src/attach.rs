@@ -45,11 +45,14 @@ pub enum AttachError {
     Form,
 }
 
+/// A frame's kind, its body, and how many bytes of the buffer both took.
+pub type Split<'a> = (u8, &'a [u8], usize);
+
 /// Splits one frame off the front of `buffer`: kind, body, bytes used. `None` means more is needed.
 ///
 /// # Errors
 /// [`AttachError::TooLarge`].
-pub fn split(buffer: &[u8]) -> Result<Option<(u8, &[u8], usize)>, AttachError> {
+pub fn split(buffer: &[u8]) -> Result<Option<Split<'_>>, AttachError> {
     let Some((&kind, rest)) = buffer.split_first() else {
         return Ok(None);
     };

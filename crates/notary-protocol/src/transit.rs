@@ -23,7 +23,13 @@ impl CredentialInTransit {
         Self(bytes)
     }
 
-    /// The bytes. One caller in the gate (`inject`), one in the notary (this module).
+    /// How many bytes, for who packs frames and needs none of them.
+    #[must_use]
+    pub fn byte_count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The bytes. One caller in the gate (`inject`), one in the notary (what an operator sent in).
     #[must_use]
     pub fn expose(&self) -> &[u8] {
         &self.0

@@ -41,7 +41,7 @@ pub(crate) fn pack(replies: Vec<(GateId, Reply)>) -> Vec<ToGate> {
         match reply {
             Reply::Answer(ticket, answer, secret) => {
                 let answers = open.entry(gate).or_default();
-                let attached = secret.as_ref().map_or(0, |s| 4 + s.expose().len());
+                let attached = secret.as_ref().map_or(0, |s| 4 + s.byte_count());
                 let bytes = json_bytes_max(&answer) + attached;
                 if answers.bytes + bytes > MESSAGE_BYTES_MAX {
                     frames.push(std::mem::take(answers).frame(gate));

@@ -45,6 +45,10 @@ pub(crate) struct Session {
     /// Requests that were open when it was killed.
     cut: u32,
     credentialed_writes: u64,
+    /// Placeholders that its kill made worthless.
+    placeholders_dead: u32,
+    /// Its kill was proven and recorded: no further one reports it.
+    kill_completed: bool,
 }
 
 struct OpenRequest {
@@ -202,11 +206,18 @@ impl Notary {
             placeholders: 0,
         };
         for session in self.sessions.values_mut().filter(runs) {
-            kill.placeholders += session.finish(State::Killed);
-            let id = session.id().clone();
+            session.placeholders_dead = session.finish(State::Killed);
+            kill.sessions.push(session.id().clone());
+        }
+        // A kill comes by desk and supervisor at once: whoever comes second reports the same.
+        let reported = |s: &&Session| {
+            let is_meant = only.is_none_or(|id| id == s.id());
+            is_meant && s.standing.state == State::Killed && !s.kill_completed
+        };
+        for session in self.sessions.values().filter(reported) {
+            kill.placeholders += session.placeholders_dead;
             kill.credentialed_writes
-                .push((id.clone(), session.credentialed_writes));
-            kill.sessions.push(id);
+                .push((session.id().clone(), session.credentialed_writes));
         }
         let effects = kill.sessions.iter().map(whole).collect();
         let stopped = self.store.stop(&kill.sessions, "killed");
@@ -242,6 +253,15 @@ impl Notary {
                 hint,
             ));
         }
+        if session.kill_completed {
+            let hint = "the kill of this session is recorded already";
+            return Err(refusal(
+                Reason::Undecidable,
+                Layer::Standing,
+                "standing",
+                hint,
+            ));
+        }
         let event = Event::KillCompleted {
             processes,
             leftovers: torno_audit::List::new(leftovers.iter().map(|l| l.as_str().into())),
@@ -250,6 +270,9 @@ impl Notary {
         let batch = vec![(now.entry(Some(id.clone()), event), ())];
         let recorded = self.recorder.append_final(batch);
         let recorded = recorded.map_err(|_| record_unavailable())?;
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.kill_completed = true;
+        }
         recorded
             .first()
             .map(|r| r.seq())

@@ -25,7 +25,7 @@ const CLIENTS: [(&str, &str, &str); 5] = [
     (
         "requirements.txt",
         "requirements.txt",
-        r#"["pip", "install", "--user", "-r", "requirements.txt"]"#,
+        r#"["pip", "install", "--target", ".deps", "-r", "requirements.txt"]"#,
     ),
     (
         "package-lock.json",

@@ -23,8 +23,9 @@ mod typed;
 /// The grant is the torno.toml of the working directory, which must have been accepted with
 /// `torno trust`. Without one, it is what you type here. Everything else is denied.
 ///
-/// Exit code: the command's own; 125 when Torno refused or failed, 124 at the time limit,
-/// 137 when the session was killed.
+/// Exit code: the command's own; 125 when Torno refused or failed, 126 when the command can't be
+/// executed, 127 when there is none of that name, 124 at the time limit, 137 when the session was
+/// killed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   torno run -- make test

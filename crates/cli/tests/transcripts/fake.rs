@@ -313,6 +313,11 @@ async fn run_command(exec: Box<Exec>, mut stream: tokio::net::UnixStream, seen: 
             "time_limit".into(),
             "over\u{7}".into(),
         )),
+        "unrunnable" => frames.push(CommandFrame::Failed(
+            "not_executable".into(),
+            "no program".into(),
+        )),
+        "busy" => frames.push(CommandFrame::Failed("busy".into(), "too many".into())),
         "lost" => {
             let cause = (argument == "ended").then_some("time_limit");
             let state = if argument == "ended" {

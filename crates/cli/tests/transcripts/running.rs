@@ -20,7 +20,11 @@ fn the_commands_exit_code_is_ours() {
     home.torno(&["run", "-q", "--", "lost"]).expect(137);
     home.torno(&["run", "-q", "--", "lost", "ended"])
         .expect(124);
-    home.torno(&["run", "-q", "--", "missing"]).expect(125);
+    home.torno(&["run", "-q", "--", "missing"]).expect(127);
+    home.torno(&["run", "-q", "--", "unrunnable"]).expect(126);
+    home.torno(&["run", "-q", "--", "busy"]).expect(125);
+    home.torno(&["session", "exec", SESSION, "--", "missing"])
+        .expect(127);
     home.torno(&["session", "exec", SESSION, "--", "exit", "3"])
         .expect(3);
 }

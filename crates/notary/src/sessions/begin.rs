@@ -15,7 +15,7 @@ use torno_policy::decision::{Layer, Reason, Refusal};
 use torno_policy::document;
 use torno_policy::facts::ToolFacts;
 use torno_policy::grant::{Grant, Isolation, SandboxGrant, ToolPattern, Verdict, WorkspaceMode};
-use torno_policy::names::{CredentialName, TenantName, ToolName};
+use torno_policy::names::{CredentialName, RecordSeq, TenantName, ToolName};
 use torno_policy::placeholder::Placeholder;
 use torno_policy::standing::{Phase, Standing, State};
 use torno_policy::tool;
@@ -27,23 +27,8 @@ impl Notary {
     /// Begins a session, durably and recorded, or refuses it with nothing left behind.
     pub(crate) fn begin(&mut self, begin: Begin, now: Now) -> Result<Begun, Refusal> {
         let digest = self.check_accepted(&begin.document)?;
-        let grant = document::parse(&begin.document, &self.presets);
-        let mut grant = grant.map_err(|error| {
-            let hint = format!("the policy document can't be read: {error}");
-            refusal(Reason::Undecidable, Layer::Session, "document", &hint)
-        })?;
-        narrow(&mut grant.sandbox, &begin.choice)?;
-        check_level(grant.sandbox.isolation, begin.effective_isolation)?;
-        self.organisation.admits_start(&grant)?;
-        if self.sessions.values().filter(|s| s.is_running()).count() >= RUNNING_MAX {
-            let hint = "too many sessions run; end some";
-            return Err(refusal(
-                Reason::LimitReached,
-                Layer::Session,
-                "sessions",
-                hint,
-            ));
-        }
+        let grant = self.admit(&begin)?;
+        self.check_room()?;
         let placeholders = self.issue(&begin.tenant, &grant)?;
         let standing = Standing {
             session: begin.session.clone(),
@@ -55,27 +40,7 @@ impl Notary {
                 Phase::Locked
             },
         };
-        // The store first: it refuses an id that was ever used.
-        self.store
-            .begin(&begin.session, &begin.tenant, self.generation)
-            .map_err(|_| {
-                let hint = "the session's id was used before, or the store failed; \
-                            begin with another id";
-                refusal(Reason::SessionFenced, Layer::Standing, "standing", hint)
-            })?;
-        let event = Event::SessionBegun {
-            generation: self.generation,
-            tenant: begin.tenant.clone(),
-            document_digest: digest,
-            isolation: begin.effective_isolation,
-            guarantees: List::new(begin.guarantees.iter().map(|g| g.as_str().into())),
-        };
-        let recorded = self.record(now.entry(Some(begin.session.clone()), event));
-        let Ok(begun_at) = recorded else {
-            // The next life ends it if this fails too.
-            let _ = self.store.stop(&[begin.session], "ended");
-            return Err(record_unavailable());
-        };
+        let begun_at = self.write_down(&begin, digest, now)?;
         let begun = Begun {
             ticket: begin.ticket,
             generation: self.generation,
@@ -103,9 +68,69 @@ impl Notary {
             open: BTreeMap::new(),
             cut: 0,
             credentialed_writes: 0,
+            placeholders_dead: 0,
+            kill_completed: false,
         };
         self.sessions.insert(session.id().clone(), session);
         Ok(begun)
+    }
+
+    /// The document's grant as the person narrowed it and the organisation admits it.
+    fn admit(&self, begin: &Begin) -> Result<Grant, Refusal> {
+        let grant = document::parse(&begin.document, &self.presets);
+        let mut grant = grant.map_err(|error| {
+            let hint = format!("the policy document can't be read: {error}");
+            refusal(Reason::Undecidable, Layer::Session, "document", &hint)
+        })?;
+        narrow(&mut grant.sandbox, &begin.choice)?;
+        check_level(grant.sandbox.isolation, begin.effective_isolation)?;
+        self.organisation.admits_start(&grant)?;
+        Ok(grant)
+    }
+
+    fn check_room(&self) -> Result<(), Refusal> {
+        if self.sessions.values().filter(|s| s.is_running()).count() < RUNNING_MAX {
+            return Ok(());
+        }
+        let hint = "too many sessions run; end some";
+        Err(refusal(
+            Reason::LimitReached,
+            Layer::Session,
+            "sessions",
+            hint,
+        ))
+    }
+
+    /// Stored and recorded, or neither in effect; gives what the record says of it.
+    fn write_down(
+        &mut self,
+        begin: &Begin,
+        document_digest: Digest,
+        now: Now,
+    ) -> Result<RecordSeq, Refusal> {
+        // The store first: it refuses an id that was ever used.
+        self.store
+            .begin(&begin.session, &begin.tenant, self.generation)
+            .map_err(|_| {
+                let hint = "the session's id was used before, or the store failed; \
+                            begin with another id";
+                refusal(Reason::SessionFenced, Layer::Standing, "standing", hint)
+            })?;
+        let event = Event::SessionBegun {
+            generation: self.generation,
+            tenant: begin.tenant.clone(),
+            document_digest,
+            isolation: begin.effective_isolation,
+            guarantees: List::new(begin.guarantees.iter().map(|g| g.as_str().into())),
+        };
+        let recorded = self.record(now.entry(Some(begin.session.clone()), event));
+        recorded.map_err(|_| {
+            // The next life ends it if this fails too.
+            let _ = self
+                .store
+                .stop(std::slice::from_ref(&begin.session), "ended");
+            record_unavailable()
+        })
     }
 
     fn check_accepted(&mut self, text: &str) -> Result<Digest, Refusal> {
