@@ -14,7 +14,7 @@ use std::time::Duration;
 use torno_policy::grant::{Isolation, WorkspaceMode};
 use torno_policy::names::SessionId;
 use torno_sandbox::{
-    AlsoDirectory, Handle, HostFacts, INSIDE_UID, Level, Paths, SandboxId, SandboxSpec,
+    AlsoDirectory, Handle, HostFacts, INSIDE_UID, Level, Paths, Refusal, Rights, SandboxId, SandboxSpec,
     StartInputs, UID_RANGE, VerifiedGuest, Workspace,
 };
 
@@ -82,7 +82,7 @@ struct Life {
 
 impl Sandboxes {
     /// Reads the host's facts and removes what an earlier life left behind.
-    pub(super) fn new(start: &Start) -> anyhow::Result<Self> {
+    pub(super) fn new(start: &Start, rights: Result<(), Refusal>) -> anyhow::Result<Self> {
         let mut paths = Paths {
             keeper: Some(PathBuf::from("/proc/self/exe")),
             ..Paths::default()
@@ -92,10 +92,14 @@ impl Sandboxes {
             paths.search.insert(0, beside.join("runtimes"));
         }
         clear(&start.directory)?;
+        let mut facts = HostFacts::gather(&paths);
+        if let Err(refusal) = rights {
+            facts.rights = Err(refusal);
+        }
         Ok(Self {
             directory: start.directory.clone(),
             guest: load_guest(&start.guest),
-            facts: HostFacts::gather(&paths),
+            facts,
             live: BTreeMap::new(),
             ranges: BTreeSet::new(),
             next_range: 0,
@@ -103,7 +107,8 @@ impl Sandboxes {
         })
     }
 
-    /// Makes a session's directory and opens its workspace, owned by the caller.
+    /// Makes a session's directory and opens its workspace, owned by the caller: without root there
+    /// is only one, the daemon's own user.
     pub(super) fn prepare(&mut self, session: &SessionId, owner: u32) -> Result<OwnedFd, Failed> {
         let of = self.directory.join(session.as_str());
         let workspace = of.join("workspace");
@@ -112,8 +117,10 @@ impl Sandboxes {
             std::fs::create_dir(&workspace).context("the workspace")?;
             let opened = open_directory(&workspace)?;
             rustix::fs::fchmod(&opened, Mode::from_raw_mode(0o700))?;
-            let uid = rustix::fs::Uid::from_raw(owner);
-            rustix::fs::fchown(&opened, Some(uid), None)?;
+            if self.facts.rights == Ok(Rights::Root) {
+                let uid = rustix::fs::Uid::from_raw(owner);
+                rustix::fs::fchown(&opened, Some(uid), None)?;
+            }
             Ok(opened)
         };
         make().map_err(|e| Failed::internal(&format!("{e:#}")))
@@ -137,12 +144,13 @@ impl Sandboxes {
     ) -> Result<StartedSandbox, Failed> {
         let session = order.session.clone();
         let range = self.take_range()?;
+        let uid_base = self.uid_base(range);
         let workspace = match order.workspace {
             WorkspaceMode::Copy => Some(self.open_workspace(&session)?),
             WorkspaceMode::Bind => bound,
             WorkspaceMode::None => None,
         };
-        let spec = self.spec(order, range)?;
+        let spec = self.spec(order, uid_base)?;
         let plan = torno_sandbox::plan(&spec, &self.facts)
             .map_err(|e| Failed::new("sandbox_refused", &e, "change the policy's [sandbox]"))?;
         let environment = environment_of(plan.config());
@@ -182,7 +190,7 @@ impl Sandboxes {
         })
     }
 
-    fn spec(&self, order: SandboxOrder, range: u32) -> Result<SandboxSpec, Failed> {
+    fn spec(&self, order: SandboxOrder, uid_base: u32) -> Result<SandboxSpec, Failed> {
         let guest = self.guest.clone().map_err(|message| Failed {
             code: "guest_unusable".to_owned(),
             message,
@@ -208,17 +216,34 @@ impl Sandboxes {
             git_hosts: order.git_hosts,
             limits: order.limits,
             ca_pem: order.ca_pem,
-            uid_base: uids::SANDBOXES + range * UID_RANGE,
+            uid_base,
             guest,
             guest_arguments: guest_arguments(order.workspace, order.isolation),
         })
     }
 
+    /// Where a range begins, in the launcher's ids.
+    fn uid_base(&self, range: u32) -> u32 {
+        match self.facts.rights {
+            Ok(Rights::Namespace(ids)) => ids.base(range),
+            Ok(Rights::Root) | Err(_) => uids::SANDBOXES + range * UID_RANGE,
+        }
+    }
+
+    /// How many there are, besides the one for probes.
+    fn ranges_max(&self) -> u32 {
+        match self.facts.rights {
+            Ok(Rights::Namespace(ids)) => ids.ranges(),
+            Ok(Rights::Root) | Err(_) => uids::SANDBOX_RANGES,
+        }
+    }
+
     /// A range of host ids that no live sandbox has.
     fn take_range(&mut self) -> Result<u32, Failed> {
-        for _ in 0..uids::SANDBOX_RANGES {
+        let ranges = self.ranges_max();
+        for _ in 0..ranges {
             let range = self.next_range;
-            self.next_range = (range + 1) % uids::SANDBOX_RANGES;
+            self.next_range = (range + 1) % ranges;
             if !self.ranges.contains(&range) {
                 return Ok(range);
             }
@@ -303,8 +328,8 @@ impl Sandboxes {
             Level::Microvm => Isolation::Microvm,
             Level::Vm => Isolation::Vm,
         };
-        let range = uids::SANDBOXES + uids::SANDBOX_RANGES * UID_RANGE;
-        match torno_sandbox::probe(level, &self.facts, range) {
+        let uid_base = self.uid_base(self.ranges_max());
+        match torno_sandbox::probe(level, &self.facts, uid_base) {
             Ok(guarantees) => {
                 let of = |stands: bool| {
                     let walls = guarantees.walls.iter().filter(move |w| w.stands == stands);
@@ -331,7 +356,7 @@ impl Sandboxes {
                 works: false,
                 lines: vec![missing.to_string()],
                 absent: Vec::new(),
-                fix: Some(missing.fix.to_owned()),
+                fix: Some(missing.fix),
             },
         }
     }
