@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The launcher: applies sandbox plans. It alone keeps root; it has no network, no credential and
+//! The launcher: applies sandbox plans. It alone is root, of the host or, started by an ordinary
+//! user, of a namespace that holds that user's subordinate ids; it has no network, no credential and
 //! no session data but shape, and opens no path that a client named but the read-only directories
 //! of an accepted policy.
 
@@ -19,14 +20,21 @@ use tokio::sync::mpsc;
 use torno_control_api::channel::Channel;
 use torno_policy::names::SessionId;
 use torno_policy::standing::Phase;
+use torno_sandbox::Refusal;
 
 /// The keeper process beside each sandbox.
 pub(crate) fn keeper(arguments: Vec<String>) -> std::process::ExitCode {
     torno_sandbox::keeper_main(arguments.into_iter().map(OsString::from))
 }
 
+/// Becomes root of a user namespace where the daemon isn't root. Before anything else: the process
+/// still has one thread, and its files in /proc are the user's, as newuidmap(1) wants.
+pub(crate) fn take_rights() -> Result<(), Refusal> {
+    torno_sandbox::enter_user_namespace(&torno_sandbox::Paths::default())
+}
+
 /// Runs the role until the supervisor's channel closes.
-pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
+pub(crate) async fn run(supervisor: Channel, rights: Result<(), Refusal>) -> anyhow::Result<()> {
     let (start, descriptors) = receive(&supervisor).await?.context("no start")?;
     let FromSupervisor::Start(start) = start else {
         bail!("no start")
@@ -34,7 +42,7 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
     let [desk] = exactly(descriptors)?;
     let desk = Channel::new(desk)?;
     torno_sandbox::adopt_orphans().context("subreaper")?;
-    let mut sandboxes = Sandboxes::new(&start)?;
+    let mut sandboxes = Sandboxes::new(&start, rights)?;
     let mut gates: BTreeMap<SessionId, Channel> = BTreeMap::new();
     let (ended, mut endings) = mpsc::unbounded_channel();
     loop {

@@ -5,7 +5,8 @@
 //! gate, porter; their composition and confinement.
 //!
 //! **Trust.** Each role reads only what its row in [`roles`] says. The gate alone reads hostile
-//! bytes of a workload; the dialer alone makes connections; the launcher alone is root.
+//! bytes of a workload; the dialer alone makes connections; the launcher alone is root,
+//! of the host or of a user namespace of its own.
 //!
 //! **Invariants.** A role inherits one descriptor. What it may touch arrives on that channel. The
 //! death of any role is noticed and nothing leaves after it.
@@ -87,10 +88,14 @@ fn run(arguments: Arguments, log: String) -> anyhow::Result<()> {
             let Some(role) = Role::parse(&name) else {
                 bail!("no role `{name}`")
             };
+            let rights = match role {
+                Role::Launcher => launcher::take_rights(),
+                _ => Ok(()),
+            };
             confine::before_anything(role)?;
             let tasks = tokio::task::LocalSet::new();
             tasks
-                .block_on(&runtime()?, run_role(role))
+                .block_on(&runtime()?, run_role(role, rights))
                 .with_context(|| format!("{role}"))
         }
         None | Some(Part::Keeper { .. }) => {
@@ -110,13 +115,13 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .context("no event loop")
 }
 
-async fn run_role(role: Role) -> anyhow::Result<()> {
+async fn run_role(role: Role, rights: Result<(), torno_sandbox::Refusal>) -> anyhow::Result<()> {
     let supervisor = role_channel::supervisor()?;
     match role {
         Role::Desk => desk::run(supervisor).await,
         Role::Notary => notary::run(supervisor).await,
         Role::Dialer => dialer::run(supervisor).await,
-        Role::Launcher => launcher::run(supervisor).await,
+        Role::Launcher => launcher::run(supervisor, rights).await,
         Role::Gate => gate::run(supervisor).await,
         Role::Porter => porter::run(supervisor).await,
     }

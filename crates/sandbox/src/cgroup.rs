@@ -3,6 +3,7 @@
 //! for the kill on hybrid hosts. The launcher makes it, writes the limits at its top, starts the
 //! runtime inside, and takes it down again.
 
+mod delegation;
 mod kill;
 mod watch;
 

@@ -3,6 +3,7 @@
 //! zone, runtimes and cgroups. Plans are made from these facts and nothing else of the host.
 
 use crate::cgroup::CgroupHost;
+use crate::rights::{Refusal, Rights};
 use crate::runtime::Runtime;
 use std::fs;
 use std::io::Read;
@@ -78,6 +79,8 @@ pub struct HostFacts {
     pub keeper: Option<PathBuf>,
     /// The hierarchies that limits are written to.
     pub cgroups: CgroupHost,
+    /// As whom sandboxes are made, or why none can be.
+    pub rights: Result<Rights, Refusal>,
     /// Most open files that a process inside may be given.
     pub open_files_max: u64,
 }
@@ -103,6 +106,7 @@ impl HostFacts {
     #[must_use]
     pub fn gather(paths: &Paths) -> Self {
         let first = |names: &[&str]| names.iter().find_map(|name| Runtime::find(paths, name));
+        let cgroups = CgroupHost::discover();
         Self {
             root: ROOT_NAMES.into_iter().filter_map(root_entry).collect(),
             etc: ETC_NAMES
@@ -119,7 +123,8 @@ impl HostFacts {
             gvisor_runtime: first(&["runsc"]),
             nft: paths.find("nft"),
             keeper: paths.keeper.clone(),
-            cgroups: CgroupHost::discover(),
+            rights: Rights::discover(&cgroups),
+            cgroups,
             open_files_max: open_files_max(),
         }
     }

@@ -27,6 +27,8 @@ mod keeper;
 mod network;
 mod plan;
 mod probe;
+mod rights;
+mod rootless;
 mod runtime;
 mod seccomp;
 mod spec;
@@ -47,6 +49,8 @@ pub use keeper::keeper_main;
 pub use network::{CAPTURE_PORT, NetworkError, PROXY_PORT, RULESET, SealedNetwork};
 pub use plan::{Plan, PlanError, plan, trust_environment};
 pub use probe::{Missing, probe};
+pub use rights::{Refusal, Rights, SubordinateIds};
+pub use rootless::enter_user_namespace;
 pub use runtime::{Runtime, RuntimeKind};
 pub use spec::{
     AlsoDirectory, GUEST_PATH, GuestError, INSIDE_UID, Level, SandboxId, SandboxIdError,

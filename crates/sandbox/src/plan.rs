@@ -10,9 +10,10 @@ pub use etc::trust_environment;
 use crate::cgroup::CgroupValues;
 use crate::facts::{HostFacts, RootEntry};
 use crate::faults::is_new_enough;
+use crate::rights::{Refusal, Rights};
 use crate::runtime::{FileAccess, Runtime, RuntimeKind};
 use crate::spec::{
-    AlsoDirectory, GUEST_PATH, Level, SandboxId, SandboxSpec, UID_RANGE, Workspace,
+    AlsoDirectory, GUEST_PATH, IdMap, Level, SandboxId, SandboxSpec, UID_RANGE, Workspace,
     is_plain_absolute,
 };
 use rules::{RuleError, WorkspaceRules};
@@ -27,6 +28,9 @@ pub enum PlanError {
     /// Not built yet: never a weaker level instead.
     #[error("isolation `{0}` is unavailable: this version has `container` and `gvisor`")]
     IsolationUnavailable(&'static str),
+    /// The launcher may not.
+    #[error(transparent)]
+    Rights(#[from] Refusal),
     /// No runtime.
     #[error("no runtime for `{level}`: run `{fix}`")]
     RuntimeMissing {
@@ -49,11 +53,14 @@ pub enum PlanError {
     /// A user-space kernel makes files as its own root, which a bound directory's owner is not.
     #[error("workspace `bind` is unavailable at `gvisor`: use a copy of the workspace")]
     BindUnavailable,
+    /// Only root of the host shifts the ids of a file system.
+    #[error("workspace `bind` is unavailable without root: use a copy of the workspace")]
+    BindNeedsRoot,
     /// A limit that would mean nothing, or everything.
     #[error("limit `{0}` is out of range")]
     Limit(&'static str),
-    /// The uid range would hold the host's own ids.
-    #[error("uid range from {0} is not a sandbox's: it starts at {UID_BASE_MIN} or above")]
+    /// The uid range would hold the host's own ids, or the user's.
+    #[error("ids from {0} are not a sandbox's")]
     UidRange(u32),
     /// A further directory.
     #[error("`{0}` can't be listed under `also`")]
@@ -118,7 +125,7 @@ pub struct Plan {
     pub(crate) cgroup: CgroupValues,
     pub(crate) workspace: Workspace,
     pub(crate) rules: WorkspaceRules,
-    pub(crate) uid_base: u32,
+    pub(crate) ids: IdMap,
     pub(crate) nft: PathBuf,
     pub(crate) keeper: Option<PathBuf>,
     pub(crate) cgroups: crate::cgroup::CgroupHost,
@@ -152,8 +159,13 @@ impl Plan {
 /// # Errors
 /// [`PlanError`] when anything asked for can't be had exactly as asked.
 pub fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanError> {
+    let rights = facts.rights.clone()?;
     let runtime = runtime_for(spec.level, facts)?;
     check(spec)?;
+    let ids = ids(spec, rights)?;
+    if spec.workspace == Workspace::Bind && rights != Rights::Root {
+        return Err(PlanError::BindNeedsRoot);
+    }
     if (spec.level, spec.workspace) == (Level::Gvisor, Workspace::Bind) {
         return Err(PlanError::BindUnavailable);
     }
@@ -162,7 +174,7 @@ pub fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanError> {
         id: spec.id.clone(),
         level: spec.level,
         tree: tree(spec, facts)?,
-        config: oci::config(spec, facts, runtime.kind),
+        config: oci::config(spec, facts, ids, runtime.kind),
         cgroup: CgroupValues {
             memory_bytes: spec.limits.memory_bytes,
             pids: spec.limits.pids,
@@ -171,7 +183,7 @@ pub fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanError> {
         },
         workspace: spec.workspace,
         rules,
-        uid_base: spec.uid_base,
+        ids,
         nft: facts.nft.clone().ok_or(PlanError::NftMissing)?,
         keeper: facts.keeper.clone(),
         cgroups: facts.cgroups.clone(),
@@ -213,9 +225,6 @@ fn check(spec: &SandboxSpec) -> Result<(), PlanError> {
     {
         return Err(PlanError::Limit(name));
     }
-    if spec.uid_base < UID_BASE_MIN || spec.uid_base > u32::MAX - 2 * UID_RANGE {
-        return Err(PlanError::UidRange(spec.uid_base));
-    }
     for (name, value) in &spec.env {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         let first_ok = name
@@ -235,6 +244,18 @@ fn check(spec: &SandboxSpec) -> Result<(), PlanError> {
     match spec.git_hosts.iter().find(host_ok) {
         Some(host) => Err(PlanError::GitHost(host.clone())),
         None => Ok(()),
+    }
+}
+
+/// The sandbox's ids, if they are nobody else's.
+fn ids(spec: &SandboxSpec, rights: Rights) -> Result<IdMap, PlanError> {
+    let base = spec.uid_base;
+    match rights {
+        Rights::Root if (UID_BASE_MIN..=u32::MAX - 2 * UID_RANGE).contains(&base) => {
+            Ok(IdMap::Range(base))
+        }
+        Rights::Namespace(ids) if ids.hold(base) => Ok(IdMap::Three(base)),
+        Rights::Root | Rights::Namespace(_) => Err(PlanError::UidRange(base)),
     }
 }
 

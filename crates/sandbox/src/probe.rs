@@ -26,7 +26,7 @@ pub struct Missing {
     /// The absent part, in words.
     pub part: String,
     /// The command.
-    pub fix: &'static str,
+    pub fix: String,
 }
 
 const WORD: &[u8] = b"torno\n";
@@ -38,14 +38,13 @@ const ANSWER_WAIT: Duration = Duration::from_secs(10);
 /// # Errors
 /// [`Missing`] names the part and the command.
 pub fn probe(level: Level, facts: &HostFacts, uid_base: u32) -> Result<Guarantees, Missing> {
-    let missing = |part: String, fix| Missing {
+    let missing = |part: String, fix: &str| Missing {
         level: level.name(),
         part,
-        fix,
+        fix: fix.to_owned(),
     };
-    if !rustix::process::geteuid().is_root() {
-        let part = "the launcher isn't root (starts without root come later)".to_owned();
-        return Err(missing(part, "sudo systemctl start tornod"));
+    if let Err(refusal) = &facts.rights {
+        return Err(missing(refusal.part.clone(), &refusal.fix));
     }
     let spec = spec(level, uid_base).map_err(|part| missing(part, "apt-get install dash"))?;
     let plan = plan(&spec, facts).map_err(|error| missing(error.to_string(), plan_fix(&error)))?;

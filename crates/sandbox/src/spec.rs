@@ -19,6 +19,38 @@ pub const UID_RANGE: u32 = 65_536;
 /// The uid and gid that everything inside runs as.
 pub const INSIDE_UID: u32 = 1000;
 
+/// Nobody inside, whom files of ids that aren't mapped seem to belong to.
+pub(crate) const NOBODY: u32 = 65_534;
+
+/// Which ids outside stand for those inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IdMap {
+    /// [`UID_RANGE`] ids in a row.
+    Range(u32),
+    /// Root, the agent and nobody alone, in a row outside.
+    Three(u32),
+}
+
+impl IdMap {
+    /// The agent's id outside.
+    pub(crate) fn agent(self) -> u32 {
+        match self {
+            Self::Range(base) => base + INSIDE_UID,
+            Self::Three(base) => base + 1,
+        }
+    }
+
+    /// Pieces of the map: id inside, id outside, number of ids.
+    pub(crate) fn pieces(self) -> Vec<(u32, u32, u32)> {
+        match self {
+            Self::Range(base) => vec![(0, base, UID_RANGE)],
+            Self::Three(base) => {
+                vec![(0, base, 1), (INSIDE_UID, base + 1, 1), (NOBODY, base + 2, 1)]
+            }
+        }
+    }
+}
+
 /// One sandbox; never reused.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SandboxId(String);
@@ -207,7 +239,8 @@ pub struct SandboxSpec {
     pub limits: Limits,
     /// The session CA's certificate (public).
     pub ca_pem: String,
-    /// First host id of the sandbox's own range of [`UID_RANGE`]; never 0's, never the user's.
+    /// First id of the sandbox's own: [`UID_RANGE`] of the host's where the launcher is root, three
+    /// of [`crate::SubordinateIds`] elsewhere; never 0's, never the user's.
     pub uid_base: u32,
     /// The first process.
     pub guest: VerifiedGuest,

@@ -12,7 +12,7 @@ pub(crate) use workspace::give_to;
 use crate::cgroup::CgroupHost;
 use crate::plan::{Plan, TreeStep};
 use crate::runtime::{BUNDLE, ROOT, RuntimeKind, STATE};
-use crate::spec::{INSIDE_UID, Workspace};
+use crate::spec::Workspace;
 use crate::sys::{self, MountAttributes};
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::mount::{
@@ -62,7 +62,7 @@ impl Sources {
         }
         let workspace = workspace.map(|fd| detach(fd, false)).transpose()?;
         if let (Workspace::Bind, Some(tree)) = (plan.workspace, &workspace) {
-            bind::shift(tree.as_fd(), plan.uid_base + INSIDE_UID)?;
+            bind::shift(tree.as_fd(), plan.ids.agent())?;
         }
         Ok(Self {
             binds,
@@ -102,7 +102,10 @@ pub(crate) fn enter(kind: RuntimeKind, cgroups: &CgroupHost) -> io::Result<()> {
         MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
     )?;
     if let (RuntimeKind::Crun | RuntimeKind::Runc, Some(v2)) = (kind, &cgroups.hybrid_mount) {
-        unmount(v2, UnmountFlags::DETACH)?;
+        if unmount(v2, UnmountFlags::DETACH).is_err() {
+            // In an ordinary user's namespace the host's mounts are locked, but can be covered.
+            mount_memory(v2, "mode=0555,size=4k,nr_inodes=2")?;
+        }
     }
     mount_memory(Path::new(RUN), STAGE_OPTIONS)?;
     for path in [ROOT, BUNDLE, STATE, EMPTY_DIRECTORY] {
@@ -157,7 +160,7 @@ const EMPTY_FILE: &str = "/run/empty-file";
 /// Builds the root directory.
 pub(crate) fn build(plan: &Plan, sources: Sources) -> io::Result<bind::Findings> {
     let root = Path::new(ROOT);
-    let owner = plan.uid_base + INSIDE_UID;
+    let owner = plan.ids.agent();
     let mut binds = sources.binds.into_iter();
     let mut workspace = sources.workspace;
     let mut home: Option<PathBuf> = None;

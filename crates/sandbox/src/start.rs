@@ -13,7 +13,7 @@ use crate::keeper::Keeper;
 use crate::network::SealedNetwork;
 use crate::plan::Plan;
 use crate::runtime::{LOG, PID_FILE, RuntimeKind};
-use crate::spec::{INSIDE_UID, Workspace};
+use crate::spec::Workspace;
 use crate::stage::{self, Findings, Sources};
 use crate::sys;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -79,7 +79,7 @@ pub fn start_watched(
     };
     see(watch, StartStep::Ownership)?;
     if let (Workspace::Copy, Some(workspace)) = (plan.workspace, &inputs.workspace) {
-        stage::give_to(workspace.as_fd(), plan.uid_base + INSIDE_UID)
+        stage::give_to(workspace.as_fd(), plan.ids.agent())
             .map_err(at(StartStep::Ownership))?;
     }
     see(watch, StartStep::Sources)?;

@@ -27,8 +27,8 @@ pub(crate) fn leave_network_namespace() -> io::Result<()> {
 
 fn unshare(flags: libc::c_int) -> io::Result<()> {
     // SAFETY: unshare takes no pointer. Its one precondition in a threaded process is that other
-    // threads don't rely on the caller's namespaces; both callers are threads made for this purpose
-    // that end with it, and neither CLONE_FILES nor CLONE_VM is passed.
+    // threads don't rely on the caller's namespaces; the callers are threads made for this purpose
+    // that end with it, or a process with one thread, and neither CLONE_FILES nor CLONE_VM is passed.
     let status = unsafe { libc::unshare(flags) };
     if status == 0 {
         Ok(())
@@ -105,8 +105,8 @@ fn set_attributes(tree: BorrowedFd<'_>, attributes: libc::mount_attr) -> io::Res
     }
 }
 
-/// A user namespace with these maps, held by its descriptor alone.
-pub(crate) fn user_namespace(uid_map: &str, gid_map: &str) -> io::Result<OwnedFd> {
+/// A user namespace, held by its descriptor alone; `map` gives ids to the child that made it.
+pub(crate) fn user_namespace(map: impl FnOnce(Pid) -> io::Result<()>) -> io::Result<OwnedFd> {
     let (ready, tell) = io::pipe()?;
     let tell_fd = tell.as_raw_fd();
     // SAFETY: fork in a threaded process leaves a child that may only make async-signal-safe calls:
@@ -128,7 +128,7 @@ pub(crate) fn user_namespace(uid_map: &str, gid_map: &str) -> io::Result<OwnedFd
         .filter(|_| child > 0)
         .ok_or_else(io::Error::last_os_error)?;
     drop(tell);
-    let made = hold_namespace(ready, child, uid_map, gid_map);
+    let made = hold_namespace(ready, pid, map);
     let _ = rustix::process::kill_process(pid, Signal::KILL);
     let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
     made
@@ -136,12 +136,14 @@ pub(crate) fn user_namespace(uid_map: &str, gid_map: &str) -> io::Result<OwnedFd
 
 fn hold_namespace(
     mut ready: io::PipeReader,
-    child: i32,
-    uid_map: &str,
-    gid_map: &str,
+    child: Pid,
+    map: impl FnOnce(Pid) -> io::Result<()>,
 ) -> io::Result<OwnedFd> {
-    ready.read_exact(&mut [0])?;
-    std::fs::write(format!("/proc/{child}/uid_map"), uid_map)?;
-    std::fs::write(format!("/proc/{child}/gid_map"), gid_map)?;
-    Ok(File::open(format!("/proc/{child}/ns/user"))?.into())
+    ready.read_exact(&mut [0]).map_err(|_| {
+        let refused = "the kernel refuses user namespaces";
+        io::Error::new(io::ErrorKind::PermissionDenied, refused)
+    })?;
+    map(child)?;
+    let namespace = format!("/proc/{}/ns/user", child.as_raw_nonzero());
+    Ok(File::open(namespace)?.into())
 }

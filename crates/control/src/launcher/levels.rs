@@ -3,29 +3,26 @@
 
 use super::sandboxes::Failed;
 use crate::orders::ProbeResult;
-use crate::roles::uids;
 use torno_policy::grant::{Isolation, WorkspaceMode};
-use torno_sandbox::{HostFacts, INSIDE_UID, Level, UID_RANGE};
+use torno_sandbox::{HostFacts, INSIDE_UID, Level};
 
 /// Boot probes of every level.
-pub(super) fn probe_all(facts: &HostFacts) -> Vec<ProbeResult> {
+pub(super) fn probe_all(facts: &HostFacts, uid_base: u32) -> Vec<ProbeResult> {
     let levels = [Level::Container, Level::Gvisor, Level::Microvm, Level::Vm];
     levels
         .into_iter()
-        .map(|level| probe(level, facts))
+        .map(|level| probe(level, facts, uid_base))
         .collect()
 }
 
-fn probe(level: Level, facts: &HostFacts) -> ProbeResult {
+fn probe(level: Level, facts: &HostFacts, uid_base: u32) -> ProbeResult {
     let isolation = match level {
         Level::Container => Isolation::Container,
         Level::Gvisor => Isolation::Gvisor,
         Level::Microvm => Isolation::Microvm,
         Level::Vm => Isolation::Vm,
     };
-    // A range of its own, behind those of sessions.
-    let range = uids::SANDBOXES + uids::SANDBOX_RANGES * UID_RANGE;
-    match torno_sandbox::probe(level, facts, range) {
+    match torno_sandbox::probe(level, facts, uid_base) {
         Ok(guarantees) => {
             let of = |stands: bool| {
                 let walls = guarantees
@@ -55,7 +52,7 @@ fn probe(level: Level, facts: &HostFacts) -> ProbeResult {
             works: false,
             lines: vec![missing.to_string()],
             absent: Vec::new(),
-            fix: Some(missing.fix.to_owned()),
+            fix: Some(missing.fix),
         },
     }
 }

@@ -30,16 +30,19 @@ pub(super) fn sessions(directory: &Path) -> anyhow::Result<BTreeSet<String>> {
 /// The directory of all of them.
 pub(super) struct Places {
     directory: PathBuf,
+    /// The launcher is the host's root and serves callers of any uid. Otherwise its user namespace's
+    /// root is the daemon's own user, who is the only caller.
+    root: bool,
 }
 
 impl Places {
     /// Takes the directory and removes what an earlier life left: its sandboxes are dead, its copies
     /// stale.
-    pub(super) fn new(directory: PathBuf) -> anyhow::Result<Self> {
+    pub(super) fn new(directory: PathBuf, root: bool) -> anyhow::Result<Self> {
         for entry in std::fs::read_dir(&directory).context("the sandboxes' directory")? {
             remove_tree(&entry?.path()).context("a sandbox of an earlier life")?;
         }
-        Ok(Self { directory })
+        Ok(Self { directory, root })
     }
 
     fn path(&self, session: &SessionId, phase: Phase) -> PathBuf {
@@ -48,6 +51,11 @@ impl Places {
             Phase::Locked => "workspace",
         };
         self.directory.join(session.as_str()).join(name)
+    }
+
+    /// A caller's uid as the launcher sees it.
+    fn seen(&self, owner: u32) -> u32 {
+        if self.root { owner } else { 0 }
     }
 
     /// Makes a phase's workspace and opens it, owned by the caller.
@@ -62,7 +70,7 @@ impl Places {
             std::fs::create_dir_all(&path).context("the session's directory")?;
             let opened = open_directory(&path)?;
             rustix::fs::fchmod(&opened, Mode::from_raw_mode(0o700))?;
-            rustix::fs::fchown(&opened, Some(Uid::from_raw(owner)), None)?;
+            rustix::fs::fchown(&opened, Some(Uid::from_raw(self.seen(owner))), None)?;
             Ok(opened)
         };
         make().map_err(|e| Failed::internal(&format!("{e:#}")))
@@ -84,7 +92,7 @@ impl Places {
             let from = open_directory(&self.path(session, Phase::Install))?;
             let to = open_directory(&self.path(session, Phase::Locked))?;
             merge_below(from.as_fd(), to.as_fd(), 0)?;
-            give_to(to.as_fd(), owner)?;
+            give_to(to.as_fd(), self.seen(owner))?;
             Ok(remove_tree(&self.path(session, Phase::Install))?)
         };
         merge().map_err(|e| Failed::internal(&format!("the install phase's files: {e:#}")))
@@ -198,7 +206,7 @@ mod tests {
     #[test]
     fn new_files_cross_the_workspaces_own_stay_and_links_lead_nowhere() {
         let dir = tempfile::tempdir().unwrap();
-        let places = Places::new(dir.path().to_owned()).unwrap();
+        let places = Places::new(dir.path().to_owned(), true).unwrap();
         let session = SessionId::parse("s1").unwrap();
         for phase in [Phase::Install, Phase::Locked] {
             places.prepare(&session, phase, own()).unwrap();
@@ -230,7 +238,7 @@ mod tests {
     fn what_an_earlier_life_left_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("old/workspace/a")).unwrap();
-        Places::new(dir.path().to_owned()).unwrap();
+        Places::new(dir.path().to_owned(), true).unwrap();
         assert!(!dir.path().join("old").exists());
     }
 }

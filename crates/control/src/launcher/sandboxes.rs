@@ -13,8 +13,8 @@ use std::time::Duration;
 use torno_policy::grant::WorkspaceMode;
 use torno_policy::names::SessionId;
 use torno_sandbox::{
-    AlsoDirectory, Handle, HostFacts, Paths, SandboxId, SandboxSpec, StartInputs, UID_RANGE,
-    VerifiedGuest, Workspace,
+    AlsoDirectory, Handle, HostFacts, Paths, Refusal, Rights, SandboxId, SandboxSpec, StartInputs,
+    UID_RANGE, VerifiedGuest, Workspace,
 };
 
 /// How often a sandbox's first process is looked at.
@@ -81,7 +81,7 @@ struct Life {
 
 impl Sandboxes {
     /// Reads the host's facts, and removes what an earlier life left behind.
-    pub(super) fn new(start: &Start) -> anyhow::Result<Self> {
+    pub(super) fn new(start: &Start, rights: Result<(), Refusal>) -> anyhow::Result<Self> {
         let mut paths = Paths {
             keeper: Some(PathBuf::from("/proc/self/exe")),
             ..Paths::default()
@@ -90,7 +90,10 @@ impl Sandboxes {
         if let Some(beside) = start.guest.parent() {
             paths.search.insert(0, beside.join("runtimes"));
         }
-        let facts = HostFacts::gather(&paths);
+        let mut facts = HostFacts::gather(&paths);
+        if let Err(refusal) = rights {
+            facts.rights = Err(refusal);
+        }
         // Only what this directory names is ours: another daemon may run beside us.
         let ours = places::sessions(&start.directory)?;
         let foreign = |id: &SandboxId| !ours.contains(id.as_str());
@@ -98,7 +101,7 @@ impl Sandboxes {
             tracing::warn!("sandbox {left} of an earlier life was still there; removed");
         }
         Ok(Self {
-            places: Places::new(start.directory.clone())?,
+            places: Places::new(start.directory.clone(), facts.rights == Ok(Rights::Root))?,
             guest: load_guest(&start.guest),
             facts,
             live: BTreeMap::new(),
@@ -124,7 +127,8 @@ impl Sandboxes {
             WorkspaceMode::None => None,
         };
         let range = self.take_range()?;
-        let spec = self.spec(order, range)?;
+        let uid_base = self.uid_base(range);
+        let spec = self.spec(order, uid_base)?;
         let plan = torno_sandbox::plan(&spec, &self.facts)
             .map_err(|e| Failed::new("sandbox_refused", &e, "change the policy's [sandbox]"))?;
         let environment = environment_of(plan.config());
@@ -165,7 +169,7 @@ impl Sandboxes {
         })
     }
 
-    fn spec(&self, order: SandboxOrder, range: u32) -> Result<SandboxSpec, Failed> {
+    fn spec(&self, order: SandboxOrder, uid_base: u32) -> Result<SandboxSpec, Failed> {
         let guest = self.guest.clone().map_err(|message| Failed {
             code: "guest_unusable".to_owned(),
             message,
@@ -191,17 +195,34 @@ impl Sandboxes {
             git_hosts: order.git_hosts,
             limits: order.limits,
             ca_pem: order.ca_pem,
-            uid_base: uids::SANDBOXES + range * UID_RANGE,
+            uid_base,
             guest,
             guest_arguments: levels::guest_arguments(order.workspace, order.isolation),
         })
     }
 
+    /// Where a range begins, in the launcher's ids.
+    fn uid_base(&self, range: u32) -> u32 {
+        match self.facts.rights {
+            Ok(Rights::Namespace(ids)) => ids.base(range),
+            Ok(Rights::Root) | Err(_) => uids::SANDBOXES + range * UID_RANGE,
+        }
+    }
+
+    /// How many there are, besides the one for probes.
+    fn ranges_max(&self) -> u32 {
+        match self.facts.rights {
+            Ok(Rights::Namespace(ids)) => ids.ranges(),
+            Ok(Rights::Root) | Err(_) => uids::SANDBOX_RANGES,
+        }
+    }
+
     /// A range of host ids that no live sandbox has.
     fn take_range(&mut self) -> Result<u32, Failed> {
-        for _ in 0..uids::SANDBOX_RANGES {
+        let ranges = self.ranges_max();
+        for _ in 0..ranges {
             let range = self.next_range;
-            self.next_range = (range + 1) % uids::SANDBOX_RANGES;
+            self.next_range = (range + 1) % ranges;
             if !self.ranges.contains(&range) {
                 return Ok(range);
             }
@@ -254,8 +275,9 @@ impl Sandboxes {
 
     /// Boot probes, made once in this life.
     pub(super) fn probe(&mut self) -> Vec<ProbeResult> {
+        let uid_base = self.uid_base(self.ranges_max());
         self.probes
-            .get_or_insert_with(|| levels::probe_all(&self.facts))
+            .get_or_insert_with(|| levels::probe_all(&self.facts, uid_base))
             .clone()
     }
 }

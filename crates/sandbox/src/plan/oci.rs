@@ -6,21 +6,33 @@ use super::{etc, has_seccomp};
 use crate::facts::HostFacts;
 use crate::runtime::{ROOT, RuntimeKind};
 use crate::seccomp;
-use crate::spec::{GUEST_PATH, INSIDE_UID, SandboxSpec, UID_RANGE, Workspace};
+use crate::spec::{GUEST_PATH, INSIDE_UID, IdMap, SandboxSpec, Workspace};
 use serde_json::{Value, json};
 
 /// The agent's home inside.
 pub(super) const HOME: &str = "/home/agent";
 
 /// The configuration's text.
-pub(super) fn config(spec: &SandboxSpec, facts: &HostFacts, kind: RuntimeKind) -> String {
+pub(super) fn config(
+    spec: &SandboxSpec,
+    facts: &HostFacts,
+    ids: IdMap,
+    kind: RuntimeKind,
+) -> String {
+    let mappings: Vec<Value> = ids
+        .pieces()
+        .into_iter()
+        .map(|(inside, outside, size)| {
+            json!({ "containerID": inside, "hostID": outside, "size": size })
+        })
+        .collect();
     let namespaces: Vec<Value> = ["pid", "mount", "ipc", "uts", "cgroup", "user"]
         .map(|kind| json!({ "type": kind }))
         .to_vec();
     let mut linux = json!({
         "namespaces": namespaces,
-        "uidMappings": [{ "containerID": 0, "hostID": spec.uid_base, "size": UID_RANGE }],
-        "gidMappings": [{ "containerID": 0, "hostID": spec.uid_base, "size": UID_RANGE }],
+        "uidMappings": mappings,
+        "gidMappings": mappings,
         "maskedPaths": MASKED,
         "readonlyPaths": READ_ONLY,
         "rootfsPropagation": "rprivate",

@@ -32,6 +32,7 @@ pub(crate) fn facts() -> HostFacts {
             hybrid_mount: None,
             v1: vec![],
         },
+        rights: Ok(Rights::Root),
         open_files_max: 65_536,
     }
 }

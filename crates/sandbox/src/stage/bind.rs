@@ -146,10 +146,15 @@ pub(super) fn shift(tree: BorrowedFd<'_>, inside: u32) -> io::Result<()> {
             "a directory of root is not bound: use a copy of the workspace",
         ));
     }
-    let namespace = sys::user_namespace(
-        &format!("{} {inside} 1\n", owner.st_uid),
-        &format!("{} {inside} 1\n", owner.st_gid),
-    )?;
+    let namespace = sys::user_namespace(|child| {
+        let child = child.as_raw_nonzero();
+        let write = |kind: &str, id: u32| {
+            let file = format!("/proc/{child}/{kind}_map");
+            std::fs::write(file, format!("{id} {inside} 1\n"))
+        };
+        write("uid", owner.st_uid)?;
+        write("gid", owner.st_gid)
+    })?;
     sys::shift_ids(tree, namespace.as_fd())
 }
 

@@ -130,7 +130,7 @@ fn hide(found: BorrowedFd<'_>) -> io::Result<()> {
 fn writable_place(workspace: BorrowedFd<'_>, place: &Place, plan: &Plan) -> io::Result<OwnedFd> {
     let found = match beneath(workspace, &place.path) {
         Err(Errno::NOENT) if plan.workspace == Workspace::Copy => {
-            make(workspace, place, plan.uid_base + crate::spec::INSIDE_UID)?;
+            make(workspace, place, plan.ids.agent())?;
             beneath(workspace, &place.path)?
         }
         found => found?,
