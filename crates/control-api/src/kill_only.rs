@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The one packet that the supervisor's kill-only socket takes: 26 bytes of a session's name, filled
+//! The one packet that the supervisor's kill-only socket takes: 26 bytes of a session's name,
+//! filled
 //! up with zeros; all zeros is every session. It is answered by one byte when every gate that was
 //! named is gone.
 
@@ -19,10 +20,6 @@ pub fn encode(session: Option<&SessionId>) -> Option<[u8; KILL_BYTES]> {
 
 /// Reads a packet; the inner option is the session, or all.
 #[must_use]
-#[expect(
-    clippy::option_option,
-    reason = "no packet, all sessions and one session are three things"
-)]
 pub fn decode(packet: &[u8]) -> Option<Option<SessionId>> {
     let packet: &[u8; KILL_BYTES] = packet.try_into().ok()?;
     let name = std::str::from_utf8(packet).ok()?.trim_end_matches('\0');

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The launcher: applies sandbox plans. It alone is root, of the host or, started by an ordinary
-//! user, of a namespace that holds that user's subordinate ids; it has no network, no credential and
+//! user, of a namespace that holds that user's subordinate ids; it has no network, no credential
+//! and
 //! no session data but shape, and opens no path that a client named but the read-only directories
 //! of an accepted policy.
 

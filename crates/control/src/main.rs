@@ -11,8 +11,8 @@
 //! **Invariants.** A role inherits one descriptor. What it may touch arrives on that channel. The
 //! death of any role is noticed and nothing leaves after it.
 //!
-//! **Not here.** The decision (`torno-policy`, `torno-notary`), the pipeline (`torno-egress`), plans
-//! (`torno-sandbox`).
+//! **Not here.** The decision (`torno-policy`, `torno-notary`), the pipeline (`torno-egress`),
+//! plans (`torno-sandbox`).
 //!
 //! **Start reading at** [`roles`], then `supervisor`.
 

@@ -37,7 +37,7 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
     torno_vault::harden_process().context("hardening")?;
     let own = confine::directory(&start.directory)?;
     let owner_uid = start.owner_uid;
-    let config = opening::config(*start)?;
+    let config = opening::config(&start)?;
     // Before the store's thread exists, so that it is confined as well.
     confine::role(
         Role::Notary,
@@ -63,7 +63,9 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
                     let id = gates.join(Channel::new(gate)?);
                     notary.gate_joined(id, session, generation);
                 }
-                Some((FromSupervisor::Kill { session }, _)) => kill(&mut notary, &mut gates, session),
+                Some((FromSupervisor::Kill { session }, _)) => {
+                    kill(&mut notary, &mut gates, session);
+                }
                 Some(_) => bail!("not for the notary"),
                 None => return close(notary),
             },

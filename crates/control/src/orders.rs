@@ -4,8 +4,11 @@
 //! The supervisor writes [`FromSupervisor`] and reads only [`Order`], a packet of fixed size:
 //! it parses nothing.
 
+mod porter;
+
+pub(crate) use porter::{Baseline, BaselineEntry, PorterJob, PorterReply};
+
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use torno_control_api::request::TerminalSize;
 use torno_policy::grant::{FileRules, Isolation, Limits, WorkspaceMode};
@@ -250,8 +253,10 @@ pub(crate) enum LauncherReply {
     },
 }
 
-/// Launcher → gate: the sandbox runs. With it come the descriptors of the session's way out, in this
-/// order: capture listener (IPv4), capture listener (IPv6), DNS (UDP), DNS (TCP), proxy listener, link.
+/// Launcher → gate: the sandbox runs. With it come the descriptors of the session's way out, in
+/// this
+/// order: capture listener (IPv4), capture listener (IPv6), DNS (UDP), DNS (TCP), proxy listener,
+/// link.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SandboxReady {}
 
@@ -328,82 +333,6 @@ pub(crate) enum GateEvent {
     },
 }
 
-/// Desk → porter, with the job's directories in the order written here.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum PorterJob {
-    /// Copy the first directory into the second, searching and hiding on the way; what lay there
-    /// is written to the third descriptor as [`Baseline`].
-    CopyIn {
-        /// What to look for.
-        fingerprints: Vec<torno_notary_protocol::desk::Fingerprint>,
-        /// Bytes that may be copied.
-        bytes_max: u64,
-        /// Only these files; nothing means all.
-        only: Option<Vec<String>>,
-    },
-    /// Write the baseline of the one directory to the second descriptor.
-    Note,
-    /// Count what changed: changed, baseline.
-    Count,
-    /// Search the one directory, copying nothing (a bound workspace).
-    Search {
-        /// What to look for.
-        fingerprints: Vec<torno_notary_protocol::desk::Fingerprint>,
-    },
-    /// Compare: original, changed, baseline, pipe to write the diff to.
-    Diff,
-    /// Bring back: target, changed, baseline, pipe for the report.
-    Apply {
-        /// Only these.
-        paths: Option<Vec<String>>,
-        /// Host-executing paths that the person confirmed.
-        confirmed: Vec<String>,
-    },
-}
-
-/// What lay in the workspace when it was copied in: path → digest and mode. A file of the desk.
-pub(crate) type Baseline = BTreeMap<String, BaselineEntry>;
-
-/// One entry of the baseline.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct BaselineEntry {
-    /// SHA-256 of the content, or of the link's target.
-    pub(crate) digest: String,
-    /// It may be executed.
-    pub(crate) executable: bool,
-    /// It is a symbolic link.
-    pub(crate) link: bool,
-}
-
-/// Porter → desk.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum PorterReply {
-    /// Copied or searched.
-    Copied {
-        /// What was hidden: place and shape.
-        hidden: Vec<(String, String)>,
-        /// Entries that were left out (sockets, devices, FIFOs).
-        left_out: Vec<String>,
-    },
-    /// Compared or applied.
-    Done {
-        /// Changed paths.
-        changed: u32,
-    },
-    /// A vault value was found: where, and whose.
-    VaultValue {
-        /// The place.
-        place: String,
-        /// The credential's name.
-        credential: String,
-    },
-    /// It failed.
-    Failed {
-        /// What failed.
-        message: String,
-    },
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -416,9 +345,7 @@ mod tests {
                 session: session.clone(),
                 generation: Generation(u64::MAX),
             },
-            Order::EndGate {
-                session: session.clone(),
-            },
+            Order::EndGate { session },
             Order::SpawnPorter {
                 uid: 1000,
                 gid: u32::MAX,

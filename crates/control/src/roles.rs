@@ -5,11 +5,11 @@
 //!
 //! | role | descriptors at its start | user (with root) | must never have |
 //! |---|---|---|---|
-//! | desk | API listener, notary, launcher | its own | workload bytes, plaintext credentials, root |
+//! | desk | API listener, notary, launcher | its own | workload bytes, plaintext, root |
 //! | notary | operators' listener, desk, dialer | its own | network, children, files but its own |
 //! | dialer | notary | its own | credentials, plaintext, workload bytes |
 //! | launcher | desk | root | network, credentials, session data |
-//! | gate | notary, dialer, launcher, desk | one for each gate | sockets or files of its own making |
+//! | gate | notary, dialer, launcher, desk | one a gate | sockets or files of its own making |
 //! | porter | the job's own | the caller's | network, everything but the job's directories |
 
 use std::fmt;

@@ -207,7 +207,8 @@ impl Supervisor {
         self.root.then_some(User { uid: id, gid: id })
     }
 
-    /// Carries out an order of the desk. A packet that is no order ends the daemon: the desk is broken.
+    /// Carries out an order of the desk. A packet that is no order ends the daemon: the desk is
+    /// broken.
     async fn obey(&mut self, packet: Packet) -> anyhow::Result<()> {
         match Order::decode(&packet.bytes).context("the desk sent no order")? {
             Order::SpawnGate {
@@ -242,8 +243,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Serves one caller of the kill-only socket. The caller gets one byte when every gate's process
-    /// is gone and the rest of the kill is under way.
+    /// Serves one caller of the kill-only socket. The caller gets one byte when every gate's
+    /// process is gone and the rest of the kill is under way.
     async fn kill_only(&mut self, caller: &Channel) -> anyhow::Result<()> {
         let packet = tokio::time::timeout(Duration::from_millis(500), caller.receive()).await;
         let Ok(Ok(Some(packet))) = packet else {

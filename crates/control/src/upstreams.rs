@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The operator's own configuration of the way out: pinned upstreams, further roots, a company
-//! proxy. Read once, before any role starts; certificates are taken in, so that no role opens files.
+//! proxy. Read once, before any role starts; certificates are taken in, so that no role opens
+//! files.
 //!
 //! ```toml
 //! [[pin]]                      # this name is at this address, and is verified with this CA

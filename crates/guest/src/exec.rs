@@ -189,7 +189,9 @@ impl Running {
         let mut is_reported = false;
         loop {
             tokio::select! {
-                Some(order) = orders.recv() => carry_out(order, terminal.as_deref(), &mut keeper).await,
+                Some(order) = orders.recv() => {
+                    carry_out(order, terminal.as_deref(), &mut keeper).await;
+                }
                 message = next_report(&mut keeper, &mut decoder) => match message {
                     Some(started @ GuestMessage::ProcessStarted { .. }) => {
                         self.around.host.control(&started).await?;
@@ -214,7 +216,7 @@ impl Running {
                         None => {
                             inputs.shutdown().await;
                             outputs.shutdown().await;
-                            let message = "the exec's keeper was killed from inside; start it again";
+                            let message = "the keeper was killed from inside; start it again";
                             self.fail(ProcessFailure::KeeperLost, message.into()).await?;
                             return Ok(Closed::KeeperLost);
                         }

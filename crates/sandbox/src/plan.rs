@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Spec and facts → plan: everything a start will do, as data. Pure; the golden tests print it.
 
+mod also;
 mod etc;
 mod oci;
 pub(crate) mod rules;
@@ -12,10 +13,7 @@ use crate::facts::{HostFacts, RootEntry};
 use crate::faults::is_new_enough;
 use crate::rights::{Refusal, Rights};
 use crate::runtime::{FileAccess, Runtime, RuntimeKind};
-use crate::spec::{
-    AlsoDirectory, GUEST_PATH, IdMap, Level, SandboxId, SandboxSpec, UID_RANGE, Workspace,
-    is_plain_absolute,
-};
+use crate::spec::{GUEST_PATH, IdMap, Level, SandboxId, SandboxSpec, UID_RANGE, Workspace};
 use rules::{RuleError, WorkspaceRules};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -294,7 +292,7 @@ fn tree(spec: &SandboxSpec, facts: &HostFacts) -> Result<Vec<TreeStep>, PlanErro
         ));
     }
     for also in &spec.also {
-        steps.extend(also_steps(also)?);
+        steps.extend(also::steps(also)?);
     }
     steps.push(TreeStep::Program(
         relative(Path::new(GUEST_PATH)),
@@ -326,67 +324,6 @@ const DIRECTORIES: [&str; 17] = [
     "mnt",
     ".torno",
 ];
-
-/// Places whose entries are secrets, state or devices: never listed, wherever they'd appear.
-const NEVER_LISTED: [&str; 8] = [
-    "/etc",
-    "/proc",
-    "/sys",
-    "/dev",
-    "/run",
-    "/var",
-    "/boot",
-    "/root/.ssh",
-];
-/// Directory names that hold credentials.
-const CREDENTIAL_NAMES: [&str; 9] = [
-    ".ssh",
-    ".gnupg",
-    ".aws",
-    ".azure",
-    ".kube",
-    ".docker",
-    ".config",
-    ".password-store",
-    "keyrings",
-];
-const ALSO_INSIDE: [&str; 3] = ["/home/agent", "/opt", "/srv"];
-
-fn also_steps(also: &AlsoDirectory) -> Result<Vec<TreeStep>, PlanError> {
-    let refused = || PlanError::Also(also.host.clone());
-    let plain = is_plain_absolute(&also.host) && is_plain_absolute(&also.inside);
-    let named = |path: &Path| {
-        path.components().any(|part| {
-            CREDENTIAL_NAMES
-                .iter()
-                .any(|name| part.as_os_str() == *name)
-        })
-    };
-    let under = |path: &Path, roots: &[&str]| roots.iter().any(|root| path.starts_with(root));
-    let is_root = ALSO_INSIDE
-        .iter()
-        .chain(&["/", "/home"])
-        .any(|root| also.inside == Path::new(root));
-    let is_top = also.host.components().count() < 3;
-    if !plain || is_top || named(&also.host) || under(&also.host, &NEVER_LISTED) {
-        return Err(refused());
-    }
-    if is_root || !under(&also.inside, &ALSO_INSIDE) {
-        return Err(refused());
-    }
-    let inside = relative(&also.inside);
-    let mut steps: Vec<TreeStep> = inside
-        .ancestors()
-        .filter(|path| path.components().count() > 1)
-        .map(|path| TreeStep::Directory(path.to_owned()))
-        .collect();
-    steps.reverse();
-    steps.push(TreeStep::Bind {
-        host: also.host.clone(),
-        inside,
-    });
-    Ok(steps)
-}
 
 fn bind(host: &str) -> TreeStep {
     TreeStep::Bind {

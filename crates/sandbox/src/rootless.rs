@@ -155,7 +155,9 @@ fn run_map(tool: &Path, child: Pid, own: u32, start: u32, count: u32) -> io::Res
         return Ok(());
     }
     let text = String::from_utf8_lossy(&output.stderr);
-    let text = text.trim().replace(|c: char| c.is_control() || c == '`', " ");
+    let text = text
+        .trim()
+        .replace(|c: char| c.is_control() || c == '`', " ");
     Err(io::Error::other(
         text.chars()
             .take(MESSAGE_CHARACTERS_MAX)

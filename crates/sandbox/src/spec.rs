@@ -45,7 +45,11 @@ impl IdMap {
         match self {
             Self::Range(base) => vec![(0, base, UID_RANGE)],
             Self::Three(base) => {
-                vec![(0, base, 1), (INSIDE_UID, base + 1, 1), (NOBODY, base + 2, 1)]
+                vec![
+                    (0, base, 1),
+                    (INSIDE_UID, base + 1, 1),
+                    (NOBODY, base + 2, 1),
+                ]
             }
         }
     }

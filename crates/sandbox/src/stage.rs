@@ -101,11 +101,11 @@ pub(crate) fn enter(kind: RuntimeKind, cgroups: &CgroupHost) -> io::Result<()> {
         "/",
         MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
     )?;
-    if let (RuntimeKind::Crun | RuntimeKind::Runc, Some(v2)) = (kind, &cgroups.hybrid_mount) {
-        if unmount(v2, UnmountFlags::DETACH).is_err() {
-            // In an ordinary user's namespace the host's mounts are locked, but can be covered.
-            mount_memory(v2, "mode=0555,size=4k,nr_inodes=2")?;
-        }
+    if let (RuntimeKind::Crun | RuntimeKind::Runc, Some(v2)) = (kind, &cgroups.hybrid_mount)
+        && unmount(v2, UnmountFlags::DETACH).is_err()
+    {
+        // In an ordinary user's namespace the host's mounts are locked, but can be covered.
+        mount_memory(v2, "mode=0555,size=4k,nr_inodes=2")?;
     }
     mount_memory(Path::new(RUN), STAGE_OPTIONS)?;
     for path in [ROOT, BUNDLE, STATE, EMPTY_DIRECTORY] {
@@ -118,8 +118,8 @@ pub(crate) fn enter(kind: RuntimeKind, cgroups: &CgroupHost) -> io::Result<()> {
     attach(&detach(root.as_fd(), false)?, Path::new(ROOT))
 }
 
-/// Makes the finished root directory read-only; what is mounted on it keeps its own rules. With it no
-/// writer of the guest's program is left either, so that it can be executed.
+/// Makes the finished root directory read-only; what is mounted on it keeps its own rules. With it
+/// no writer of the guest's program is left either, so that it can be executed.
 pub(crate) fn close() -> io::Result<()> {
     make_read_only(open_path(Path::new(ROOT))?.as_fd())
 }

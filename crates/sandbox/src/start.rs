@@ -79,8 +79,7 @@ pub fn start_watched(
     };
     see(watch, StartStep::Ownership)?;
     if let (Workspace::Copy, Some(workspace)) = (plan.workspace, &inputs.workspace) {
-        stage::give_to(workspace.as_fd(), plan.ids.agent())
-            .map_err(at(StartStep::Ownership))?;
+        stage::give_to(workspace.as_fd(), plan.ids.agent()).map_err(at(StartStep::Ownership))?;
     }
     see(watch, StartStep::Sources)?;
     let sources = Sources::take(plan, inputs.workspace.as_ref().map(AsFd::as_fd))

@@ -28,7 +28,8 @@ pub(crate) fn leave_network_namespace() -> io::Result<()> {
 fn unshare(flags: libc::c_int) -> io::Result<()> {
     // SAFETY: unshare takes no pointer. Its one precondition in a threaded process is that other
     // threads don't rely on the caller's namespaces; the callers are threads made for this purpose
-    // that end with it, or a process with one thread, and neither CLONE_FILES nor CLONE_VM is passed.
+    // that end with it, or a process with one thread, and neither CLONE_FILES nor CLONE_VM is
+    // passed.
     let status = unsafe { libc::unshare(flags) };
     if status == 0 {
         Ok(())

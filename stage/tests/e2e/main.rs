@@ -16,5 +16,6 @@ mod placeholder_goes_nowhere_else;
 mod real_clients;
 mod refusals_say_what_to_do;
 mod results_come_back_by_hand;
+mod roles_lack_what_is_forbidden;
 mod stage;
 mod streams_and_exit_codes;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The API's connections: who asks, may they, then one service call for each request.
 
+mod check;
+
 use super::start::{Given, internal, of_refusal, out_of_turn, start};
 use super::{Desk, finish, workspace};
 use crate::front_door;
 use crate::orders::{ExecOrder, GateRequest, LauncherReply, LauncherRequest, PorterJob};
+use check::check_command;
 use sha2::{Digest, Sha256};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
@@ -14,9 +17,6 @@ use torno_control_api::request::{ApiReply, ApiRequest, Exec, Failure, LevelRepor
 use torno_notary_protocol::desk::{DeskMessage, DeskReply, EndCause, SessionNote};
 use torno_policy::facts::{Act, ToolFacts};
 use torno_policy::names::{SessionId, ToolName};
-
-/// LIMIT: one argument or variable of a command.
-const ARGUMENT_BYTES_MAX: usize = 128 * 1024;
 
 /// Accepts connections, each served by a task of its own.
 pub(super) async fn accept(listener: Listener, desk: Rc<Desk>) {
@@ -362,22 +362,6 @@ impl Connection {
         self.desk.brains.borrow_mut().insert(digest, session);
         Ok(ApiReply::Token { token })
     }
-}
-
-/// A command must be one that can be started and shown.
-fn check_command(exec: &Exec) -> Result<(), Failure> {
-    let env = exec.env.iter().flat_map(|(name, value)| [name, value]);
-    let texts = exec.argv.iter().chain(env).chain(exec.cwd.iter());
-    let fits = |text: &String| text.len() <= ARGUMENT_BYTES_MAX && !text.contains('\0');
-    let program = exec.argv.first().is_some_and(|program| !program.is_empty());
-    if program && texts.into_iter().all(fits) {
-        return Ok(());
-    }
-    Err(Failure {
-        code: "malformed_command".to_owned(),
-        message: "a command has a program, and no part with NUL or over 128 KiB".to_owned(),
-        hint: "put large input into a file or standard input".to_owned(),
-    })
 }
 
 fn stream_pair() -> Result<(OwnedFd, OwnedFd), Failure> {

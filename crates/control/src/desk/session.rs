@@ -121,7 +121,7 @@ impl Sessions {
 
     /// The supervisor brought a gate's channel: hand it to the start that waits for it, and read
     /// its events from now on.
-    pub(super) fn gate_joined(self: &Self, id: &SessionId, channel: Channel) {
+    pub(super) fn gate_joined(&self, id: &SessionId, channel: Channel) {
         let Some(waiting) = self.expected.borrow_mut().remove(id) else {
             return;
         };

@@ -143,7 +143,8 @@ impl Pending {
     }
 }
 
-/// The signals that a client may send (signal(7), the numbers of every Linux architecture we run on).
+/// The signals that a client may send (signal(7), the numbers of every Linux architecture we run
+/// on).
 fn signal(number: u8) -> Option<Signal> {
     match number {
         1 => Some(Signal::Hangup),

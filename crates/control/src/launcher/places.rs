@@ -30,14 +30,14 @@ pub(super) fn sessions(directory: &Path) -> anyhow::Result<BTreeSet<String>> {
 /// The directory of all of them.
 pub(super) struct Places {
     directory: PathBuf,
-    /// The launcher is the host's root and serves callers of any uid. Otherwise its user namespace's
-    /// root is the daemon's own user, who is the only caller.
+    /// The launcher is the host's root and serves callers of any uid. Otherwise its user
+    /// namespace's root is the daemon's own user, who is the only caller.
     root: bool,
 }
 
 impl Places {
-    /// Takes the directory and removes what an earlier life left: its sandboxes are dead, its copies
-    /// stale.
+    /// Takes the directory and removes what an earlier life left: its sandboxes are dead, its
+    /// copies stale.
     pub(super) fn new(directory: PathBuf, root: bool) -> anyhow::Result<Self> {
         for entry in std::fs::read_dir(&directory).context("the sandboxes' directory")? {
             remove_tree(&entry?.path()).context("a sandbox of an earlier life")?;

@@ -16,7 +16,7 @@ use torno_vault::SystemEntropy;
 use zeroize::Zeroizing;
 
 /// Reads and makes what the notary needs of its directory.
-pub(super) fn config(start: Start) -> anyhow::Result<Config> {
+pub(super) fn config(start: &Start) -> anyhow::Result<Config> {
     let organisation = match &start.organisation {
         Some(text) => Organisation::parse(text)
             .map_err(|e| anyhow::anyhow!("organisation.cedar: {e}"))

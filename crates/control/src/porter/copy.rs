@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The way in: a tree is copied entry by entry, searched on the way. Links are copied as links and
-//! never followed (what they point to inside the sandbox is the sandbox's); special files are left out.
+//! never followed (what they point to inside the sandbox is the sandbox's); special files are left
+//! out.
 
 use super::tree::{self, Entry};
 use crate::front_door::search::Searcher;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is said about files: what a path is, what a directory holds, how a write treats what is there,
-//! and why a request failed.
+//! What is said about files: what a path is, what a directory holds, how a write treats what is
+//! there, and why a request failed.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is said about a process: its size on a screen, the signals it can get, how it ended or why it
-//! never ran.
+//! What is said about a process: its size on a screen, the signals it can get, how it ended or why
+//! it never ran.
 
 use serde::{Deserialize, Serialize};
 

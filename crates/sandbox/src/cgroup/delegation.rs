@@ -20,7 +20,10 @@ impl CgroupHost {
     pub(crate) fn undelegated(&self) -> Option<Refusal> {
         let refusal = |part: String, fix: String| Some(Refusal { part, fix });
         let Some(own) = self.needed().into_iter().find(|path| !is_own(path)) else {
-            let available = self.unified.as_ref().map(|own| own.join("cgroup.controllers"));
+            let available = self
+                .unified
+                .as_ref()
+                .map(|own| own.join("cgroup.controllers"));
             let available = available
                 .map(|file| fs::read_to_string(file).unwrap_or_default())
                 .unwrap_or_default();

@@ -115,9 +115,14 @@ impl Walk {
         let name = path.file_name().unwrap_or_default();
         let parent = path.parent().unwrap_or_else(|| Path::new(""));
         let in_repository = parent.file_name().is_some_and(|name| name == ".git");
-        let in_modules = parent.components().collect::<Vec<_>>().windows(2).any(|pair| {
-            matches!(pair, [git, below] if git.as_os_str() == ".git" && below.as_os_str() == "modules")
-        });
+        let in_modules = parent
+            .components()
+            .collect::<Vec<_>>()
+            .windows(2)
+            .any(|pair| {
+                matches!(pair, [git, below]
+                if git.as_os_str() == ".git" && below.as_os_str() == "modules")
+            });
         if name == ".git" {
             self.found.repositories.push(path.to_owned());
         } else if (in_repository || in_modules)

@@ -1,0 +1,2 @@
+def request(flow):
+    flow.request.headers["Authorization"] = "@HEADER@"

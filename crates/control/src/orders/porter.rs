@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Desk ↔ porter: one job, one reply.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Desk → porter, with the job's directories in the order written here.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum PorterJob {
+    /// Copy the first directory into the second, searching and hiding on the way; what lay there
+    /// is written to the third descriptor as [`Baseline`].
+    CopyIn {
+        /// What to look for.
+        fingerprints: Vec<torno_notary_protocol::desk::Fingerprint>,
+        /// Bytes that may be copied.
+        bytes_max: u64,
+        /// Only these files; nothing means all.
+        only: Option<Vec<String>>,
+    },
+    /// Write the baseline of the one directory to the second descriptor.
+    Note,
+    /// Count what changed: changed, baseline.
+    Count,
+    /// Search the one directory, copying nothing (a bound workspace).
+    Search {
+        /// What to look for.
+        fingerprints: Vec<torno_notary_protocol::desk::Fingerprint>,
+    },
+    /// Compare: original, changed, baseline, pipe to write the diff to.
+    Diff,
+    /// Bring back: target, changed, baseline, pipe for the report.
+    Apply {
+        /// Only these.
+        paths: Option<Vec<String>>,
+        /// Host-executing paths that the person confirmed.
+        confirmed: Vec<String>,
+    },
+}
+
+/// What lay in the workspace when it was copied in: path → digest and mode. A file of the desk.
+pub(crate) type Baseline = BTreeMap<String, BaselineEntry>;
+
+/// One entry of the baseline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BaselineEntry {
+    /// SHA-256 of the content, or of the link's target.
+    pub(crate) digest: String,
+    /// It may be executed.
+    pub(crate) executable: bool,
+    /// It is a symbolic link.
+    pub(crate) link: bool,
+}
+
+/// Porter → desk.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum PorterReply {
+    /// Copied or searched.
+    Copied {
+        /// What was hidden: place and shape.
+        hidden: Vec<(String, String)>,
+        /// Entries that were left out (sockets, devices, FIFOs).
+        left_out: Vec<String>,
+    },
+    /// Compared or applied.
+    Done {
+        /// Changed paths.
+        changed: u32,
+    },
+    /// A vault value was found: where, and whose.
+    VaultValue {
+        /// The place.
+        place: String,
+        /// The credential's name.
+        credential: String,
+    },
+    /// It failed.
+    Failed {
+        /// What failed.
+        message: String,
+    },
+}

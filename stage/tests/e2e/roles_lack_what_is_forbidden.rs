@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Each role lacks what its row in the design forbids, read from `/proc` while a session runs, and
+//! tried where a neighbour could try it: as another role's uid.
+
+use crate::stage::{Stage, at_each_level};
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// The roles that live while a session runs.
+const ROLES: [&str; 5] = ["desk", "notary", "dialer", "launcher", "gate"];
+/// What the event loop and the standard streams are made of, in every role.
+const PLAIN: [&str; 5] = [
+    "socket:",
+    "anon_inode:[eventpoll]",
+    "anon_inode:[eventfd]",
+    "anon_inode:[signalfd]",
+    "/dev/null",
+];
+
+/// One role's process.
+struct Process {
+    role: &'static str,
+    number: u32,
+}
+
+impl Process {
+    fn proc(&self, file: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/{file}", self.number))
+    }
+
+    fn read(&self, file: &str) -> String {
+        fs::read_to_string(self.proc(file)).unwrap()
+    }
+
+    /// A line of `status`, without its name.
+    fn status(&self, name: &str) -> String {
+        let text = self.read("status");
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.unwrap()
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    /// The one uid that it runs as: real, effective, saved and of files.
+    fn uid(&self) -> u32 {
+        let text = self.status("Uid");
+        let all: BTreeSet<u32> = text.split(' ').map(|uid| uid.parse().unwrap()).collect();
+        assert_eq!(all.len(), 1, "{}: {all:?}", self.role);
+        all.into_iter().next().unwrap()
+    }
+
+    /// What its descriptors lead to.
+    fn descriptors(&self) -> Vec<String> {
+        fs::read_dir(self.proc("fd"))
+            .unwrap()
+            .filter_map(|entry| fs::read_link(entry.unwrap().path()).ok())
+            .map(|target| target.to_string_lossy().into_owned())
+            .collect()
+    }
+}
+
+/// The roles' processes below this stage's supervisor.
+fn processes(stage: &Stage) -> Vec<Process> {
+    let supervisor = stage.daemon.pid().unwrap();
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(number) = entry.file_name().to_string_lossy().parse() else {
+            continue;
+        };
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let parent = stat.rsplit(") ").next().and_then(|r| r.split(' ').nth(1));
+        let name = line.split(|byte| *byte == 0).next().unwrap_or_default();
+        let role = ROLES
+            .into_iter()
+            .find(|role| name == format!("tornod-{role}").as_bytes());
+        if let (Some(role), true) = (role, parent == Some(&*supervisor.to_string())) {
+            found.push(Process { role, number });
+        }
+    }
+    let roles: BTreeSet<_> = found.iter().map(|process| process.role).collect();
+    assert_eq!(roles, BTreeSet::from(ROLES));
+    assert_eq!(found.len(), ROLES.len());
+    found
+}
+
+/// Tells the story with a live session; as root, since only then has each role its own uid.
+fn with_a_session(story: &str, tell: impl Fn(&Stage, &[Process])) {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIP: {story}: not root, so the roles have no uids of their own");
+        return;
+    }
+    at_each_level(story, |stage, level| {
+        let run = ["run", "--quiet", "--isolation", level, "--detach"];
+        let session = stage.torno(&run).good().stdout;
+        tell(stage, &processes(stage));
+        stage.torno(&["session", "stop", session.trim()]).good();
+    });
+}
+
+#[test]
+fn each_role_has_its_own_uid_no_core_dump_no_new_privileges_and_a_filter() {
+    with_a_session("roles are confined", |_, roles| {
+        let mut uids = BTreeSet::new();
+        for process in roles {
+            let role = process.role;
+            assert!(uids.insert(process.uid()), "{role} shares its uid");
+            let limits = process.read("limits");
+            let core = limits.lines().find(|l| l.starts_with("Max core file size"));
+            let core: Vec<_> = core.unwrap().split_whitespace().skip(4).collect();
+            assert_eq!(core, ["0", "0", "bytes"], "{role}");
+            if role == "launcher" {
+                continue;
+            }
+            assert_ne!(process.uid(), 0, "{role}");
+            assert_eq!(process.status("NoNewPrivs"), "1", "{role}");
+            assert_eq!(process.status("Seccomp"), "2", "{role}");
+            for set in ["CapEff", "CapPrm", "CapInh", "CapAmb"] {
+                assert_eq!(process.status(set), "0000000000000000", "{role} {set}");
+            }
+        }
+    });
+}
+
+#[test]
+fn no_role_inherits_an_environment_but_its_log_level() {
+    with_a_session("roles start with an empty environment", |_, roles| {
+        for process in roles {
+            let text = process.read("environ");
+            let names: Vec<_> = text
+                .split_terminator('\0')
+                .filter_map(|variable| variable.split('=').next())
+                .collect();
+            assert_eq!(names, ["TORNO_LOG"], "{}", process.role);
+        }
+    });
+}
+
+#[test]
+fn no_role_can_be_read_by_its_own_uid_nor_read_the_notarys_store() {
+    with_a_session("roles can't be read", |stage, roles| {
+        let store = stage.daemon.home().join("state/notary/notary.sqlite");
+        assert!(fs::read(&store).is_ok(), "no control: root can't read it");
+        for process in roles.iter().filter(|p| p.role != "launcher") {
+            let (role, uid) = (process.role, process.uid());
+            let reads = |path: PathBuf| {
+                let mut cat = Command::new("/bin/cat");
+                cat.arg(path).uid(uid).gid(uid).stdin(Stdio::null());
+                stage.hear(&cat.output().unwrap()).code == Some(0)
+            };
+            // A process that is not dumpable belongs to root in /proc.
+            assert_eq!(fs::metadata(process.proc("environ")).unwrap().uid(), 0);
+            assert!(!reads(process.proc("environ")), "{role}'s environment");
+            assert!(!reads(process.proc("maps")), "{role}'s memory map");
+            if role != "notary" {
+                assert!(!reads(store.clone()), "{role} read the notary's store");
+            }
+        }
+    });
+}
+
+#[test]
+fn descriptors_are_the_roles_own_and_the_gate_has_no_file_and_no_host_network() {
+    with_a_session("descriptors are the roles' own", |stage, roles| {
+        let state = stage.daemon.home().join("state");
+        let log = stage.daemon.log().to_string_lossy().into_owned();
+        for process in roles {
+            let role = process.role;
+            let own = state.join(role).to_string_lossy().into_owned();
+            let host: BTreeSet<String> = ["tcp", "tcp6", "udp", "udp6", "raw", "raw6"]
+                .iter()
+                .flat_map(|table| {
+                    inodes(&fs::read_to_string(format!("/proc/net/{table}")).unwrap())
+                })
+                .collect();
+            for target in process.descriptors() {
+                let inode = target.strip_prefix("socket:[").unwrap_or_default();
+                let inode = inode.trim_end_matches(']');
+                assert!(
+                    !host.contains(inode),
+                    "{role} has a socket of the host's network"
+                );
+                let plain = PLAIN.iter().any(|kind| target.starts_with(kind));
+                let mine = match role {
+                    // Its rows are namespaces, cgroups and mounts: it is root.
+                    "launcher" => true,
+                    "notary" | "desk" => target.starts_with(&own),
+                    _ => false,
+                };
+                assert!(plain || mine || target == log, "{role} holds {target}");
+            }
+        }
+    });
+}
+
+/// The inodes in a table of `/proc/net`.
+fn inodes(table: &str) -> Vec<String> {
+    table
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_whitespace().nth(9).map(str::to_owned))
+        .filter(|inode| inode != "0")
+        .collect()
+}
+
+#[test]
+fn the_dialer_alone_needs_the_hosts_network_namespace_and_has_it() {
+    with_a_session("the dialer's network is the host's", |_, roles| {
+        let host = fs::read_link("/proc/self/ns/net").unwrap();
+        let dialer = roles.iter().find(|p| p.role == "dialer").unwrap();
+        assert_eq!(fs::read_link(dialer.proc("ns/net")).unwrap(), host);
+    });
+}
