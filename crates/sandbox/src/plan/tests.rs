@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::cgroup::CgroupHost;
+use crate::spec::AlsoDirectory;
 use torno_policy::grant::{FileRules, Limits};
 
 pub(crate) fn facts() -> HostFacts {
