@@ -28,7 +28,12 @@ fn changes_stay_inside_until_they_are_applied() {
             diff.contains("fresh.txt") && diff.contains("+after"),
             "{diff}"
         );
-        stage.torno(&["session", "apply", session, "--yes"]).good();
+        let applied = stage.torno(&["session", "apply", session, "--yes"]).good();
+        let said = format!("{}{}", applied.stdout, applied.stderr);
+        assert!(
+            said.contains(".git/hooks/pre-commit"),
+            "the hook is not named: {said}"
+        );
         assert_eq!(kept(), "after\n");
         assert!(workspace.join("fresh.txt").exists());
         assert!(
