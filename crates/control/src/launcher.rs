@@ -136,7 +136,12 @@ impl Service<'_> {
                 let session = order.session.clone();
                 let bound = given.into_iter().next();
                 let started = self.sandboxes.start(*order, bound)?;
-                self.hand_over(&session, &started.way_out).await?;
+                if let Err(failed) = self.hand_over(&session, &started.way_out).await {
+                    // Nobody would ever ask for it: it goes at once.
+                    self.sandboxes.kill(&session);
+                    self.sandboxes.leave(&session)?;
+                    return Err(failed);
+                }
                 self.watch_end(&session, started.process);
                 LauncherReply::Started {
                     environment: started.environment,

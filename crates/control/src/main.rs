@@ -63,6 +63,13 @@ enum Part {
 }
 
 fn main() -> ExitCode {
+    // Whoever starts us may have left descriptors open: no role and no sandbox gets them.
+    if let Err(error) = torno_sandbox::close_inherited() {
+        eprintln!(
+            "tornod: can't close inherited descriptors: {error}; Linux 5.9 has what it needs"
+        );
+        return ExitCode::FAILURE;
+    }
     let arguments = Arguments::parse();
     let log = std::env::var("TORNO_LOG").unwrap_or_else(|_| "warn".to_owned());
     tracing_subscriber::fmt()

@@ -26,6 +26,8 @@ use torno_policy::names::SessionId;
 const BATCH_MAX: usize = 256;
 /// Half of the promise that a written record is on disk within 100 ms.
 const TICK: Duration = Duration::from_millis(50);
+/// After a failed tick: nothing is written any more, and the log needs no twenty lines a second.
+const FAILED_TICK: Duration = Duration::from_secs(5);
 
 /// Runs the role until the supervisor's or the desk's channel closes.
 pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
@@ -79,7 +81,12 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
             }
             Some(alarm) = alarms.recv() => notary.dial_alarm(alarm, now()),
             Some(call) = calls.recv() => answer_operator(&mut notary, &mut gates, call),
-            _ = tick.tick() => notary.tick(now())?,
+            // A record that can't be written refuses everything from then on, and kills still count:
+            // the role stays, so that one full disk does not end everybody's sessions.
+            _ = tick.tick() => if let Err(error) = notary.tick(now()) {
+                tracing::error!("the record: {error:#}");
+                tick.reset_after(FAILED_TICK);
+            },
             count = from_gates.recv_many(&mut batch, BATCH_MAX) => {
                 if count > 0 {
                     answer_gates(&mut notary, &mut gates, batch.drain(..));

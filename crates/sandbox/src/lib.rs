@@ -56,6 +56,8 @@ pub use spec::{
     AlsoDirectory, GUEST_PATH, GuestError, INSIDE_UID, Level, SandboxId, SandboxIdError,
     SandboxSpec, UID_RANGE, VerifiedGuest, Workspace, agent_arguments,
 };
+pub use sys::close_inherited;
+
 pub use start::{
     StartError, StartInputs, StartStep, Started, Unwatched, Watch, adopt_orphans, start,
     start_watched,

@@ -9,6 +9,21 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+/// Closes every descriptor but 0, 1 and 2: for the first lines of a `main`, before it opens any.
+///
+/// # Errors
+/// When the kernel has no close_range(2) (before 5.9).
+pub fn close_inherited() -> io::Result<()> {
+    // SAFETY: close_range takes no pointer. Its danger is a descriptor that some value of this
+    // process owns; the caller is a `main` that has made none yet.
+    let status = unsafe { libc::close_range(3, libc::c_uint::MAX, 0) };
+    if status == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
 /// Attributes of a mount (`MOUNT_ATTR_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MountAttributes {

@@ -3,7 +3,7 @@
 
 mod check;
 
-use super::start::{Given, internal, of_refusal, out_of_turn, start};
+use super::start::{Given, fingerprints, internal, of_refusal, out_of_turn, start};
 use super::{Desk, finish, workspace};
 use crate::front_door;
 use crate::orders::{ExecOrder, GateRequest, LauncherReply, LauncherRequest, PorterJob};
@@ -173,22 +173,14 @@ impl Connection {
     /// Judge, record, then hand one end of a stream to the gate and the other to the client.
     async fn exec(&self, exec: Exec) -> Result<Reply, Failure> {
         check_command(&exec)?;
-        let wanted = |ticket| DeskMessage::Fingerprints { ticket };
-        let reply = self
-            .desk
-            .notary
-            .ask(wanted)
-            .await
-            .map_err(|e| internal(&e))?;
-        if let DeskReply::FingerprintSet { fingerprints, .. } = reply {
-            let argv = exec.argv.iter().enumerate();
-            let argv = argv.map(|(n, text)| (format!("argument {n}"), text.as_str()));
-            let env = exec
-                .env
-                .iter()
-                .map(|(k, v)| (format!("variable {k}"), v.as_str()));
-            front_door::check_strings("command", argv.chain(env), &fingerprints)?;
-        }
+        let fingerprints = fingerprints(&self.desk).await?;
+        let argv = exec.argv.iter().enumerate();
+        let argv = argv.map(|(n, text)| (format!("argument {n}"), text.as_str()));
+        let env = exec
+            .env
+            .iter()
+            .map(|(k, v)| (format!("variable {k}"), v.as_str()));
+        front_door::check_strings("command", argv.chain(env), &fingerprints)?;
         let gate = self.gate(&exec.session)?;
         self.judge(&exec).await?;
         let entered = self.desk.sessions.with(&exec.session, |row| {

@@ -6,15 +6,23 @@ use super::session::Life;
 use super::start::{internal, of_refusal, out_of_turn};
 use super::{Desk, workspace};
 use crate::orders::{LauncherReply, LauncherRequest, Order};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use torno_control_api::request::{Failure, KillReceipt, KilledSession, Summary};
 use torno_notary_protocol::desk::{DeskMessage, DeskReply, EndCause};
 use torno_policy::grant::WorkspaceMode;
 use torno_policy::names::SessionId;
 
-/// Undoes a start that failed.
+/// Undoes a start that failed. When somebody else ended the session meanwhile, what the start made
+/// after that is removed as well.
 pub(super) async fn undo(desk: &Rc<Desk>, session: &SessionId) {
-    end(desk, session, EndCause::StartFailed).await;
+    if desk.sessions.with(session, |row| row.life) == Some(Life::Starting) {
+        end(desk, session, EndCause::StartFailed).await;
+    } else {
+        desk.sessions.wait_over(session).await;
+        destroy(desk, session).await;
+        remove(desk, session, false).await;
+    }
 }
 
 /// Ends a session in good order, unless somebody is at it already.
@@ -65,10 +73,16 @@ pub(super) async fn kill(
         .map(|id| (desk.sessions.begin_ending(&id), id))
         .collect();
     let recorded = record_kill(desk, session).await;
+    // Everything is cut before anything is cleaned up: no session waits for another's files.
+    let mut counts = BTreeMap::new();
+    for (_, id) in targets.iter().filter(|(first, _)| *first) {
+        counts.insert(id.clone(), destroy(desk, id).await.unwrap_or((0, u32::MAX)));
+    }
     let mut killed = Vec::new();
     for (first, id) in targets {
         if first {
-            killed.push(kill_one(desk, &id, recorded.as_ref().ok(), began).await?);
+            let count = counts.remove(&id).unwrap_or((0, u32::MAX));
+            killed.push(kill_one(desk, &id, (recorded.as_ref().ok(), count), began).await?);
         } else {
             desk.sessions.wait_over(&id).await;
             killed.extend(desk.sessions.with(&id, |row| row.receipt.clone()).flatten());
@@ -101,14 +115,13 @@ async fn record_kill(desk: &Desk, session: Option<SessionId>) -> Result<Recorded
     }
 }
 
-/// Gate, sandbox, census, record, removal; then the session is killed.
+/// Its processes are gone: record, removal; then the session is killed.
 async fn kill_one(
     desk: &Desk,
     id: &SessionId,
-    recorded: Option<&Recorded>,
+    (recorded, (processes, survivors)): (Option<&Recorded>, (u32, u32)),
     began: tokio::time::Instant,
 ) -> Result<KilledSession, Failure> {
-    let (processes, survivors) = destroy(desk, id).await.unwrap_or((0, u32::MAX));
     let mut leftovers = Vec::new();
     if survivors != 0 {
         leftovers.push("the launcher could not prove that every process is gone".to_owned());
@@ -168,10 +181,14 @@ async fn destroy(desk: &Desk, session: &SessionId) -> Option<(u32, u32)> {
 
 /// Removes what is left on disk; a workspace copy may stay for `diff` and `apply`.
 async fn remove(desk: &Desk, session: &SessionId, keep: bool) {
+    desk.brains.borrow_mut().retain(|_, owner| owner != session);
     let copy = desk
         .sessions
         .with(session, |row| row.workspace == WorkspaceMode::Copy);
     let keep_workspace = keep && copy.unwrap_or(false);
+    if !keep_workspace {
+        desk.forget_baseline(session);
+    }
     let request = LauncherRequest::Remove {
         session: session.clone(),
         keep_workspace,

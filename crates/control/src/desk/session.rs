@@ -161,6 +161,18 @@ impl Sessions {
         self.with(id, claim).unwrap_or(false)
     }
 
+    /// The start is done; false when the session was ended or killed meanwhile.
+    pub(super) fn started(&self, id: &SessionId) -> bool {
+        let start = |row: &mut Session| {
+            let is_starting = row.life == Life::Starting;
+            if is_starting {
+                row.life = Life::Running;
+            }
+            is_starting
+        };
+        self.with(id, start).unwrap_or(false)
+    }
+
     /// The end.
     pub(super) fn over(&self, id: &SessionId, life: Life) {
         self.with(id, |row| {

@@ -7,7 +7,7 @@ mod files;
 mod install;
 mod level;
 
-use super::session::{Beginning, Life};
+use super::session::Beginning;
 use super::{Desk, finish};
 use crate::front_door;
 use crate::orders::ProbeResult;
@@ -69,11 +69,10 @@ pub(super) async fn start(
     };
     match attempt.build(given, &fingerprints).await {
         Ok(hidden) => {
-            desk.sessions.with(&session, |row| {
-                if row.life == Life::Starting {
-                    row.life = Life::Running;
-                }
-            });
+            if !desk.sessions.started(&session) {
+                finish::undo(desk, &session).await;
+                return Err(attempt::ended_meanwhile());
+            }
             watch_time(desk, &session, &begun.grant.sandbox.limits);
             let granted = document::describe(&begun.grant);
             Ok(Started {
@@ -92,7 +91,7 @@ pub(super) async fn start(
 }
 
 /// Asks for the vault's fingerprints. A sealed vault has none, and nothing to search for.
-async fn fingerprints(desk: &Desk) -> Result<Vec<Fingerprint>, Failure> {
+pub(super) async fn fingerprints(desk: &Desk) -> Result<Vec<Fingerprint>, Failure> {
     let reply = desk
         .notary
         .ask(|ticket| DeskMessage::Fingerprints { ticket })

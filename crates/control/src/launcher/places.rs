@@ -10,6 +10,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, Uid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use torno_policy::names::SessionId;
 use torno_policy::standing::Phase;
 
@@ -17,6 +18,11 @@ use torno_policy::standing::Phase;
 const KEPT_MAX: usize = 20;
 /// LIMIT: directories inside each other that are merged; real trees have a few dozen.
 const DEPTH_MAX: usize = 200;
+
+/// LIMIT: names of ended sessions that are remembered as fenced.
+const OVER_MAX: usize = 10_000;
+/// LIMIT: how long a removal is waited for before it goes on beside us.
+const REMOVAL_WAIT: Duration = Duration::from_millis(100);
 
 /// The sessions that have a directory.
 pub(super) fn sessions(directory: &Path) -> anyhow::Result<BTreeSet<String>> {
@@ -33,6 +39,8 @@ pub(super) struct Places {
     /// The launcher is the host's root and serves callers of any uid. Otherwise its user
     /// namespace's root is the daemon's own user, who is the only caller.
     root: bool,
+    /// Sessions that are over: nothing of theirs is made again.
+    over: BTreeSet<SessionId>,
 }
 
 impl Places {
@@ -42,7 +50,11 @@ impl Places {
         for entry in std::fs::read_dir(&directory).context("the sandboxes' directory")? {
             remove_tree(&entry?.path()).context("a sandbox of an earlier life")?;
         }
-        Ok(Self { directory, root })
+        Ok(Self {
+            directory,
+            root,
+            over: BTreeSet::new(),
+        })
     }
 
     fn path(&self, session: &SessionId, phase: Phase) -> PathBuf {
@@ -65,6 +77,7 @@ impl Places {
         phase: Phase,
         owner: u32,
     ) -> Result<OwnedFd, Failed> {
+        self.check_fence(session)?;
         let path = self.path(session, phase);
         let make = || -> anyhow::Result<OwnedFd> {
             std::fs::create_dir_all(&path).context("the session's directory")?;
@@ -98,10 +111,39 @@ impl Places {
         merge().map_err(|e| Failed::internal(&format!("the install phase's files: {e:#}")))
     }
 
-    /// Removes a session's directory.
-    pub(super) fn remove(&self, session: &SessionId) -> Result<(), Failed> {
+    /// Refuses what comes for a session after its end: an order that was overtaken by a kill.
+    pub(super) fn check_fence(&self, session: &SessionId) -> Result<(), Failed> {
+        if self.over.contains(session) {
+            return Err(Failed::internal("the session is over"));
+        }
+        Ok(())
+    }
+
+    /// Removes a session's directory and fences its name. However many files it holds, nobody waits
+    /// for them: the directory is moved aside and emptied beside us.
+    pub(super) fn remove(&mut self, session: &SessionId) -> Result<(), Failed> {
+        self.over.insert(session.clone());
+        // LIMIT: enough names that no order on its way is forgotten; ids are never used again.
+        while self.over.len() > OVER_MAX {
+            self.over.pop_first();
+        }
         let path = self.directory.join(session.as_str());
-        remove_tree(&path).map_err(|e| Failed::internal(&format!("`{}`: {e}", path.display())))
+        let aside = self.directory.join(format!(".removed-{session}"));
+        match std::fs::rename(&path, &aside) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            moved => moved.map_err(|e| Failed::internal(&format!("`{}`: {e}", path.display())))?,
+        }
+        let (done, is_done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            if let Err(error) = remove_tree(&aside) {
+                tracing::error!("`{}`: {error}; the next start removes it", aside.display());
+            }
+            // A caller that no longer waits does not need to know.
+            let _ = done.send(());
+        });
+        // Most are small and gone by now; a large one is emptied while others are served.
+        let _ = is_done.recv_timeout(REMOVAL_WAIT);
+        Ok(())
     }
 
     /// Removes the oldest copies beyond [`KEPT_MAX`].

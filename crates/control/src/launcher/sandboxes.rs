@@ -118,6 +118,7 @@ impl Sandboxes {
         bound: Option<OwnedFd>,
     ) -> Result<StartedSandbox, Failed> {
         let session = order.session.clone();
+        self.places.check_fence(&session)?;
         if self.live.contains_key(&session) {
             return Err(Failed::internal("the session has a sandbox already"));
         }

@@ -126,6 +126,10 @@ const RUNS_ON_HOST: &[&str] = &[
     ".circleci/",
     ".buildkite/",
     "Jenkinsfile",
+    "GEMINI.md",
+    "opencode.json",
+    "lefthook.yml",
+    "bitbucket-pipelines.yml",
     ".travis.yml",
     "azure-pipelines.yml",
     ".vscode/",
@@ -166,6 +170,12 @@ const RUNS_ON_HOST: &[&str] = &[
 /// Whether a path is one of those, at any depth and in any case of letters.
 pub(super) fn runs_on_host(path: &str) -> bool {
     let path = path.to_ascii_lowercase();
+    // Hidden files are configuration of some program; the two names make any directory a repository.
+    let hidden = path.split('/').any(|part| part.starts_with('.'));
+    let repository = matches!(path.rsplit('/').next(), Some("config" | "head"));
+    if hidden || repository {
+        return true;
+    }
     RUNS_ON_HOST.iter().any(|known| {
         let known = known.to_ascii_lowercase();
         match known.strip_suffix('/') {
@@ -191,12 +201,16 @@ mod tests {
             ".vscode/tasks.json",
             "torno.toml",
             "x/.Cargo/config.toml",
+            ".hg/hgrc",
+            ".dir-locals.el",
+            "bare/config",
+            "bare/HEAD",
         ] {
             assert!(runs_on_host(path), "{path}");
         }
         for path in [
             "src/main.rs",
-            "git/config",
+            "git/config.rs",
             "my.envrc.md",
             "docs/torno.toml.md",
         ] {

@@ -4,6 +4,7 @@
 
 use super::super::Desk;
 use super::super::gates::Gate;
+use super::super::session::Life;
 use super::{Given, internal, out_of_turn};
 use crate::orders::{
     GateConfiguration, GateRequest, LauncherReply, LauncherRequest, Order, SandboxOrder,
@@ -46,6 +47,7 @@ impl Attempt<'_> {
         }
         let gate = self.gate().await?;
         let ca_pem = gate.ca_pem().await.map_err(|e| internal(&e))?;
+        self.still_starting()?;
         let (hidden, bound) = self.workspace(given.workspace, fingerprints).await?;
         for (place, shape) in &hidden {
             let note = SessionNote::Hidden {
@@ -69,6 +71,7 @@ impl Attempt<'_> {
 
     /// A fresh gate for this session, with a CA of its own.
     pub(super) async fn gate(&self) -> Result<Rc<Gate>, Failure> {
+        self.still_starting()?;
         let mut coming = self.desk.sessions.expect_gate(self.session);
         let (session, generation) = (self.session.clone(), self.begun.generation);
         let order = Order::SpawnGate {
@@ -96,6 +99,7 @@ impl Attempt<'_> {
         ca_pem: String,
         bound: Option<OwnedFd>,
     ) -> Result<(), Failure> {
+        self.still_starting()?;
         let shape = &self.begun.grant.sandbox;
         let mut env = shape.env.clone();
         env.extend(self.wanted.env.iter().cloned());
@@ -141,6 +145,14 @@ impl Attempt<'_> {
         all.filter(move |(name, _)| of_phase(name)).cloned()
     }
 
+    /// A kill may come at any moment of a start; what it claimed must not go on.
+    pub(super) fn still_starting(&self) -> Result<(), Failure> {
+        match self.desk.sessions.with(self.session, |row| row.life) {
+            Some(Life::Starting) => Ok(()),
+            _ => Err(ended_meanwhile()),
+        }
+    }
+
     /// Asks the launcher; its failure is the start's.
     pub(super) async fn launcher(
         &self,
@@ -164,6 +176,15 @@ impl Attempt<'_> {
             }),
             (reply, given) => Ok((reply, given)),
         }
+    }
+}
+
+/// The start's end when somebody ended the session first.
+pub(super) fn ended_meanwhile() -> Failure {
+    Failure {
+        code: "session_ended".to_owned(),
+        message: "the session was ended or killed while it started".to_owned(),
+        hint: "start another one".to_owned(),
     }
 }
 

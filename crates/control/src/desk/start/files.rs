@@ -116,6 +116,11 @@ pub(super) fn workspace_missing() -> Failure {
 }
 
 impl Desk {
+    /// Removes the baseline of a session whose copy goes; most sessions have none.
+    pub(in super::super) fn forget_baseline(&self, session: &SessionId) {
+        let _ = std::fs::remove_file(self.directory.join(format!("{session}.baseline")));
+    }
+
     /// The file of a workspace copy's baseline: for writing it anew, or for reading.
     pub(in super::super) fn baseline(
         &self,

@@ -58,6 +58,7 @@ impl Attempt<'_> {
         let wait = Duration::from_secs(self.begun.grant.sandbox.limits.wall_seconds);
         let end = tokio::time::Instant::now() + wait;
         for argv in &install.run {
+            self.still_starting()?;
             let entered = self.desk.sessions.with(self.session, |row| {
                 (row.add_command(argv.clone()), row.environment.clone())
             });
