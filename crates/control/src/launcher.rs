@@ -129,7 +129,7 @@ impl Service<'_> {
                 return Ok((LauncherReply::Prepared, Some(workspace)));
             }
             LauncherRequest::OpenWorkspace { session } => {
-                let workspace = self.sandboxes.places.open(&session, Phase::Locked)?;
+                let workspace = self.sandboxes.bring_back(&session)?;
                 return Ok((LauncherReply::Workspace, Some(workspace)));
             }
             LauncherRequest::Start(order) => {

@@ -81,7 +81,7 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
             }
             Some(alarm) = alarms.recv() => notary.dial_alarm(alarm, now()),
             Some(call) = calls.recv() => answer_operator(&mut notary, &mut gates, call),
-            // A record that can't be written refuses everything from then on, and kills still count:
+            // A record that can't be written refuses everything from then on; kills still count:
             // the role stays, so that one full disk does not end everybody's sessions.
             _ = tick.tick() => if let Err(error) = notary.tick(now()) {
                 tracing::error!("the record: {error:#}");

@@ -40,10 +40,10 @@ pub(super) async fn end(desk: &Rc<Desk>, session: &SessionId, cause: EndCause) {
     if let Err(error) = desk.notary.ask(end).await {
         tracing::error!("end of {session}: {error:#}");
     }
+    remove(desk, session, cause != EndCause::StartFailed).await;
     if cause != EndCause::StartFailed {
         workspace::count_changes(desk, session).await;
     }
-    remove(desk, session, cause != EndCause::StartFailed).await;
     desk.sessions.over(session, Life::Ended(cause));
 }
 

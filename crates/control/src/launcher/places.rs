@@ -98,6 +98,32 @@ impl Places {
         })
     }
 
+    /// Without root the owner's porter can't read what belongs to the sandbox's ids, so an ended
+    /// session's files become the owner's. Those of a running one stay the sandbox's.
+    pub(super) fn give_back(&self, session: &SessionId, runs: bool) -> Result<(), Failed> {
+        if self.root {
+            return Ok(());
+        }
+        if runs {
+            return Err(Failed {
+                code: "session_running".to_owned(),
+                message: format!("session `{session}` still runs"),
+                hint: "stop it first; without root its files are the sandbox's until then"
+                    .to_owned(),
+            });
+        }
+        let workspace = self.open(session, Phase::Locked)?;
+        give_to(workspace.as_fd(), 0)
+            .and_then(|()| {
+                Ok(rustix::fs::fchown(
+                    &workspace,
+                    Some(Uid::ROOT),
+                    Some(Gid::ROOT),
+                )?)
+            })
+            .map_err(|e| Failed::internal(&format!("the workspace's owner: {e:#}")))
+    }
+
     /// Moves what the install phase made, and the workspace has not, into the workspace; the rest
     /// goes. Files and directories cross, links as links; sockets, FIFOs and devices don't.
     pub(super) fn merge_install(&self, session: &SessionId, owner: u32) -> Result<(), Failed> {

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use torno_policy::grant::WorkspaceMode;
 use torno_policy::names::SessionId;
+use torno_policy::standing::Phase;
 use torno_sandbox::{
     AlsoDirectory, Handle, HostFacts, Paths, Refusal, Rights, SandboxId, SandboxSpec, StartInputs,
     UID_RANGE, VerifiedGuest, Workspace,
@@ -168,6 +169,13 @@ impl Sandboxes {
             environment,
             process,
         })
+    }
+
+    /// The workspace copy of a session, for its owner's porter.
+    pub(super) fn bring_back(&self, session: &SessionId) -> Result<OwnedFd, Failed> {
+        self.places
+            .give_back(session, self.live.contains_key(session))?;
+        self.places.open(session, Phase::Locked)
     }
 
     fn spec(&self, order: SandboxOrder, uid_base: u32) -> Result<SandboxSpec, Failed> {

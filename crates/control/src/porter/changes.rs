@@ -170,7 +170,7 @@ const RUNS_ON_HOST: &[&str] = &[
 /// Whether a path is one of those, at any depth and in any case of letters.
 pub(super) fn runs_on_host(path: &str) -> bool {
     let path = path.to_ascii_lowercase();
-    // Hidden files are configuration of some program; the two names make any directory a repository.
+    // Hidden files are configuration of some program; the two names make a directory a repository.
     let hidden = path.split('/').any(|part| part.starts_with('.'));
     let repository = matches!(path.rsplit('/').next(), Some("config" | "head"));
     if hidden || repository {
