@@ -239,8 +239,9 @@ fn squid(tools: &Tools, directory: &Path, environment: &[(String, String)]) -> R
     let made = Command::new("setpriv")
         .args(["--reuid", "proxy", "--regid", "proxy", "--clear-groups"])
         .arg(libexec.join("security_file_certgen"))
-        .args(["-c", "-M", "4MB", "-s"])
+        .args(["-c", "-s"])
         .arg(home.join("db"))
+        .args(["-M", "4MB"])
         .envs(environment.iter().map(|(name, value)| (name, value)))
         .output()
         .context("security_file_certgen")?;

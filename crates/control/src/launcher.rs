@@ -20,7 +20,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use tokio::sync::mpsc;
 use torno_control_api::channel::Channel;
 use torno_policy::names::SessionId;
-use torno_policy::standing::Phase;
 use torno_sandbox::Refusal;
 
 /// The keeper process beside each sandbox.

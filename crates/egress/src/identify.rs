@@ -86,10 +86,11 @@ pub(crate) fn opening(bytes: &[u8]) -> Result<Option<Opening>, Fault> {
             let method = bytes.iter().take(21).take_while(|b| is_method_byte(**b));
             let length = method.count();
             match bytes.get(length) {
+                // Longer than any method: no byte that comes later changes that.
+                _ if length > 20 => Err(unknown),
                 // A CR, LF or space up front is HTTP gone wrong: its parser says so.
                 Some(b' ' | b'\r' | b'\n' | b'\t') => Ok(Some(Opening::Http)),
                 Some(_) => Err(unknown),
-                None if length > 20 => Err(unknown),
                 None => Ok(None),
             }
         }
@@ -128,6 +129,7 @@ mod tests {
             b"\r\n\r\n\0\r\nQUIT\n\x21".get(4..).unwrap_or_default(),
             b"PROXY/",
             b"ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+            b"ABCDEFGHIJKLMNOPQRSTU /",
         ] {
             let fault = opening(bytes).unwrap_err();
             assert_eq!(fault.reason, Reason::UnknownProtocol);
