@@ -58,10 +58,10 @@ fn the_wall_time_ends_a_session_with_its_own_code() {
 }
 
 #[test]
-fn a_command_that_does_not_exist_is_torno_s_failure_and_named() {
+fn a_command_that_does_not_exist_ends_with_127_and_is_named() {
     at_each_level("a command that does not exist", |stage, level| {
         let ran = stage.run(level, &["no-such-command"]);
-        assert_eq!(ran.code, Some(125), "{ran:?}");
+        assert_eq!(ran.code, Some(127), "{ran:?}");
         assert!(ran.stderr.contains("no-such-command"), "{ran:?}");
     });
 }

@@ -39,7 +39,12 @@ impl Home {
     pub(crate) fn beside_script(&self, script: &str) -> PathBuf {
         use std::os::unix::fs::PermissionsExt;
         let torno = self.directory.path().join("torno");
-        std::fs::copy(env!("CARGO_BIN_EXE_torno"), &torno).unwrap();
+        // A link and not a copy: what is held open for writing, if only by the fork of another
+        // test, can't be executed (ETXTBSY, execve(2)).
+        let built = env!("CARGO_BIN_EXE_torno");
+        if std::fs::hard_link(built, &torno).is_err() {
+            std::fs::copy(built, &torno).unwrap();
+        }
         let daemon = self.directory.path().join("tornod");
         std::fs::write(&daemon, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&daemon, std::fs::Permissions::from_mode(0o755)).unwrap();

@@ -6,7 +6,6 @@
 mod agent;
 mod harness;
 mod inside;
-mod latency;
 mod lifetime;
 mod network;
 mod workspace;
