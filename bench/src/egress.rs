@@ -107,11 +107,11 @@ struct Field {
     effort: Effort,
 }
 
-/// Measures all cases.
+/// Measures all cases, or the one of that name.
 ///
 /// # Errors
 /// When the site or Torno does not start; a missing peer is said loudly and left out.
-pub fn measure(tools: &Tools, effort: Effort) -> Result<Vec<Row>> {
+pub fn measure(tools: &Tools, effort: Effort, only: Option<&str>) -> Result<Vec<Row>> {
     let nginx = tools.find("nginx").context("no nginx for the site")?;
     let site = Site::start(&nginx, &tools.environment())?;
     let torno = Torno::start(&site)?;
@@ -129,7 +129,7 @@ pub fn measure(tools: &Tools, effort: Effort) -> Result<Vec<Row>> {
         effort,
     };
     let mut result = Vec::new();
-    for case in &CASES {
+    for case in CASES.iter().filter(|c| only.is_none_or(|o| o == c.name)) {
         result.extend(field.case(case));
     }
     Ok(result)

@@ -26,6 +26,9 @@ struct Arguments {
     /// Seconds of each round of `egress` that count
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
+    /// One case of `egress`: 1, 16, 64, 16_new or 100_mb
+    #[arg(long)]
+    case: Option<String>,
     /// Starts of each contender of `start`
     #[arg(long, default_value_t = 30)]
     starts: u32,
@@ -93,7 +96,7 @@ fn inside(arguments: &Arguments) -> Result<bool> {
             seconds: arguments.seconds,
             warm: WARM_SECONDS,
         };
-        let measured = egress::measure(&tools, effort)?;
+        let measured = egress::measure(&tools, effort, arguments.case.as_deref())?;
         missed.extend(rows::missed(&measured, &egress::TARGETS));
         result.extend(measured);
     }

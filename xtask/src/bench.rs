@@ -53,7 +53,7 @@ pub(crate) fn run(root: &Path, which: &str, json: &Path) -> Result<()> {
     let tools = setup::run(root).context("set-up")?;
     let directory = Graph::load(root)?.target.join("tools/bench");
     std::fs::create_dir_all(&directory).context("no directory of peers")?;
-    let built = build::run(root, Profile::Release).context("build")?;
+    let built = build::run(root, Profile::Release, &tools).context("build")?;
     bring("Debian packages", debian(&directory));
     if which != "start" {
         bring("mitmproxy", mitmproxy(&directory));
@@ -130,7 +130,7 @@ fn mitmproxy(directory: &Path) -> Result<()> {
 /// A workspace of its own, so that its dependencies never enter ours.
 fn hudsucker(root: &Path, directory: &Path) -> Result<()> {
     let mut cargo = shell::cargo(root);
-    cargo.args(["build", "--release", "--locked", "--manifest-path"]);
+    cargo.args(["build", "--release", "--manifest-path"]);
     cargo.arg(root.join("bench/hudsucker/Cargo.toml"));
     cargo.env("CARGO_TARGET_DIR", directory.join("hudsucker"));
     shell::run(&mut cargo)

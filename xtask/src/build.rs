@@ -54,13 +54,14 @@ pub(crate) struct Built {
 pub(crate) const GUEST_DIGEST: &str = "TORNO_GUEST_SHA256";
 
 /// What goes side by side. The stage's programs are only there in versions that have them.
-const SHIPPED: [&str; 6] = [
+const SHIPPED: [&str; 7] = [
     "torno",
     "tornod",
     "torno-demo",
     "torno-campaign",
     "torno-bench",
     "torno-load",
+    "torno-clock",
 ];
 
 /// Builds everything.

@@ -98,22 +98,6 @@ pub(crate) fn stage_program(root: &Path, program: &[&str]) -> Result<()> {
     ))
 }
 
-/// The benchmarks, with the release profile.
-pub(crate) fn bench(root: &Path, which: &str, json: &Path) -> Result<()> {
-    let tools = setup::run(root).context("set-up")?;
-    let built = build::run(root, Profile::Release, &tools).context("build")?;
-    let path = built.directory.join("torno-bench");
-    if !path.exists() {
-        bail!(
-            "{} was not built: this task is not part of this version",
-            path.display()
-        );
-    }
-    let mut bench = shell::program(path);
-    bench.arg(which).arg("--json").arg(json);
-    shell::run(surrounded(&mut bench, &built, &tools))
-}
-
 /// Golden files are written by the tests that compare them.
 pub(crate) fn golden(root: &Path) -> Result<()> {
     let test = ["test", "--locked", "--workspace", "--lib", "golden"];
@@ -171,7 +155,11 @@ fn run_tests(
     Ok(good)
 }
 
-fn surrounded<'c>(command: &'c mut Command, built: &Built, tools: &Tools) -> &'c mut Command {
+pub(crate) fn surrounded<'c>(
+    command: &'c mut Command,
+    built: &Built,
+    tools: &Tools,
+) -> &'c mut Command {
     command
         .env("PATH", tools.path())
         .env(BINARIES, &built.directory)

@@ -6,6 +6,7 @@
 //! Not here: any code of the product. Start reading at [`lanes`], which names each task's steps.
 
 mod bans;
+mod bench;
 mod boundaries;
 mod build;
 mod fuzz;
@@ -124,7 +125,7 @@ fn run(task: &Task) -> anyhow::Result<()> {
                 Some(Bench::Egress) => "egress",
                 Some(Bench::Start) => "start",
             };
-            lanes::bench(&root, which, json)
+            bench::run(&root, which, json)
         }
         Task::Golden => lanes::golden(&root),
         Task::Setup => setup::run(&root).map(|_| ()),
