@@ -40,6 +40,8 @@ pub struct World {
     directory: TempDir,
     /// The API.
     pub api: Listening,
+    /// What the API does.
+    pub api_origin: Arc<Api>,
     /// The other API: wants the same kind of token, has another one.
     pub other: Listening,
     /// The git server.
@@ -78,9 +80,10 @@ impl World {
             .enable_all()
             .build()
             .context("no runtime")?;
+        let api_origin = Arc::new(Api::new(&api_token));
         let (api, other, git, evil, lawless) = runtime.block_on(async {
-            let api = Arc::new(Api::new(&api_token));
-            let api = listen::serve(authority.server(&[API])?, api).await?;
+            let serving = Arc::clone(&api_origin);
+            let api = listen::serve(authority.server(&[API])?, serving).await?;
             let other = Arc::new(Api::new("another-token-of-another-account"));
             let other = listen::serve(authority.server(&[OTHER])?, other).await?;
             let git = Arc::new(GitOrigin::new(&repositories, &git_token));
@@ -93,6 +96,7 @@ impl World {
         Ok(Self {
             directory,
             api,
+            api_origin,
             other,
             git,
             evil,

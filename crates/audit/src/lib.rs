@@ -42,7 +42,9 @@ pub use reader::{Records, fuzz_reader};
 pub use record::{Entry, Event};
 pub use recorder::{AppendError, Durability, Opening, Recorder, Settings};
 pub use recovery::OpenError;
-pub use request::{CredentialReleased, RequestDecided, RequestEnded, RequestRefused};
+pub use request::{
+    CredentialReleased, CredentialWatched, RequestDecided, RequestEnded, RequestRefused,
+};
 pub use text::{List, LongText, ShortText, Text};
 pub use tree::TreeHead;
 pub use verify::{Report, VerifyError, verify};

@@ -6,7 +6,9 @@
 //! [`Text`](crate::Text), which escapes and bounds. A query, a header value or a body has no field.
 
 use crate::digest::Digest;
-use crate::request::{CredentialReleased, RequestDecided, RequestEnded, RequestRefused};
+use crate::request::{
+    CredentialReleased, CredentialWatched, RequestDecided, RequestEnded, RequestRefused,
+};
 use crate::text::{List, LongText, ShortText};
 use serde::{Deserialize, Serialize};
 use torno_policy::binding::{Mode, PathPattern, Slot};
@@ -95,6 +97,8 @@ pub enum Event {
     RequestDecided(Box<RequestDecided>),
     /// A credential leaves the vault for one request.
     CredentialReleased(Box<CredentialReleased>),
+    /// A credential leaves the vault so that answers can be searched for it; it goes nowhere.
+    CredentialWatched(Box<CredentialWatched>),
     /// How an allowed request ended.
     RequestEnded(Box<RequestEnded>),
     /// Requests were refused before they could be judged.

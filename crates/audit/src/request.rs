@@ -152,6 +152,18 @@ pub struct CredentialReleased {
     pub endpoint: Endpoint,
 }
 
+/// A credential leaves the vault so that answers can be searched for it; it goes nowhere.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CredentialWatched {
+    /// The decision it belongs to. In one batch with it: see [`crate::Recorder::next_seq`].
+    pub decision: RecordSeq,
+    /// Which one, by name.
+    pub credential: CredentialName,
+    /// Which version of it.
+    pub version: u32,
+}
+
 /// How an allowed request ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

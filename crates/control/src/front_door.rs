@@ -7,6 +7,7 @@
 
 pub(crate) mod search;
 pub(crate) mod shape;
+pub(crate) mod stream;
 
 use search::Searcher;
 use torno_control_api::request::Failure;

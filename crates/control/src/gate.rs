@@ -10,6 +10,7 @@ mod link;
 mod notary_port;
 
 use crate::confine;
+use crate::front_door::stream::StreamSearch;
 use crate::orders::{FromSupervisor, GateEvent, GateRequest, SandboxReady, Start};
 use crate::role_channel::{self, exactly, receive};
 use crate::roles::Role;
@@ -171,8 +172,13 @@ impl Gate {
                 let gate = Arc::clone(self);
                 tokio::task::spawn_local(async move {
                     let exec = order.exec;
-                    let status = match gate.start_exec(*order).await {
-                        Ok((link, handle)) => exec::run(link, handle, stream, joining).await,
+                    let mut order = *order;
+                    let fingerprints = std::mem::take(&mut order.fingerprints);
+                    let search = StreamSearch::new(fingerprints);
+                    let status = match gate.start_exec(order).await {
+                        Ok((link, handle)) => {
+                            exec::run(link, handle, (stream, joining), search).await
+                        }
                         Err(error) => {
                             exec::fail(stream, "failed", &format!("{error:#}")).await;
                             125

@@ -300,6 +300,8 @@ pub(crate) struct ExecOrder {
     pub(crate) env: Vec<(String, String)>,
     pub(crate) cwd: String,
     pub(crate) terminal: Option<TerminalSize>,
+    /// What its standard input is searched for.
+    pub(crate) fingerprints: Vec<torno_notary_protocol::desk::Fingerprint>,
 }
 
 /// Gate → desk. Nothing here is a workload's bytes: numbers and closed words.

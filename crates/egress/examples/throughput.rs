@@ -22,8 +22,8 @@ use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use torno_egress::{
-    Ask, AskedDestination, Clock, Dial, Dialed, Granted, Limits, Pending, PinnedRoots, Pipeline,
-    Ports, SessionConfig,
+    Ask, AskedDestination, AtHand, Clock, Dial, Dialed, Granted, Limits, Pending, PinnedRoots,
+    Pipeline, Ports, SessionConfig, Unlocked,
 };
 use torno_notary_protocol::gate::{Allowed, Injection, Outcome, WireRefusal};
 use torno_notary_protocol::receipt::{Receipt, ReceiptClaims, ReceiptKey};
@@ -52,7 +52,7 @@ impl Ask for Yes {
     fn ask<'a>(
         &'a self,
         facts: &'a RequestFacts,
-        pooled: bool,
+        at_hand: AtHand,
     ) -> Pending<'a, Result<Granted, Refusal>> {
         Box::pin(async move {
             let record = RecordSeq(self.0.fetch_add(1, Ordering::Relaxed));
@@ -79,15 +79,22 @@ impl Ask for Yes {
                 }),
                 strip: Vec::new(),
                 own_credentials: false,
+                unlock: true,
             });
             Ok(Granted {
                 allowed,
-                credential: pooled.then(credential),
+                credential: at_hand.pooled.then(credential),
             })
         })
     }
-    fn unlock<'a>(&'a self, _: &'a Receipt) -> Pending<'a, Result<CredentialInTransit, Refusal>> {
-        Box::pin(async { Ok(credential()) })
+    fn unlock<'a>(&'a self, _: &'a Receipt) -> Pending<'a, Result<Unlocked, Refusal>> {
+        Box::pin(async {
+            Ok(Unlocked {
+                watched: Vec::new(),
+                injected: Some(credential()),
+                watch: 0,
+            })
+        })
     }
     fn report(&self, _: Outcome) {}
     fn refused(&self, _: WireRefusal) {}

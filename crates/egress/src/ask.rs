@@ -3,7 +3,7 @@
 //! `approval_unavailable`: nobody can be asked in this version, so nothing is held here.
 
 use crate::normalize::Request;
-use crate::ports::{Granted, Ports};
+use crate::ports::{AtHand, Granted, Ports};
 use torno_policy::names::RuleName;
 use torno_policy::{Layer, Reason, Refusal};
 
@@ -11,9 +11,9 @@ use torno_policy::{Layer, Reason, Refusal};
 pub(crate) async fn ask(
     ports: &Ports,
     request: &Request,
-    pooled: bool,
+    at_hand: AtHand,
 ) -> Result<Granted, Refusal> {
-    let granted = ports.ask.ask(&request.facts, pooled).await?;
+    let granted = ports.ask.ask(&request.facts, at_hand).await?;
     if granted.allowed.endpoint == request.facts.endpoint {
         Ok(granted)
     } else {

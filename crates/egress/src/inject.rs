@@ -6,7 +6,7 @@
 use crate::connect::Upstream;
 use crate::head::Framing;
 use crate::normalize::{Disposition, Request};
-use crate::ports::{Granted, Ports};
+use crate::ports::{Granted, Ports, Unlocked};
 use crate::refuse::Fault;
 use crate::scrub::Released;
 use data_encoding::BASE64;
@@ -39,12 +39,16 @@ pub(crate) async fn inject(
         allowed,
         credential,
     } = granted;
-    let credential = match (&allowed.injection, credential) {
-        (None, _) => None,
-        (Some(_), Some(credential)) => Some(credential),
-        (Some(_), None) => Some(ports.ask.unlock(&allowed.receipt).await?),
+    let unlocked = if allowed.unlock && credential.is_none() {
+        ports.ask.unlock(&allowed.receipt).await?
+    } else {
+        Unlocked {
+            watched: Vec::new(),
+            injected: credential,
+            watch: 0,
+        }
     };
-    render(&allowed, credential, request, released)
+    render(&allowed, unlocked, request, released)
 }
 
 /// LIMIT: the smallest value that can be scrubbed, and the largest that fits a header anywhere.
@@ -52,21 +56,27 @@ const VALUE_BYTES: std::ops::RangeInclusive<usize> = 12..=8192;
 
 fn render(
     allowed: &Allowed,
-    credential: Option<CredentialInTransit>,
+    unlocked: Unlocked,
     request: &Request,
     released: &Released,
 ) -> Result<OutgoingHead, Refusal> {
-    let slot = match (&allowed.injection, &credential) {
+    for (placeholder, credential) in &unlocked.watched {
+        // What can't stand in a header was never sent from here, so no far end can send it back.
+        if let Ok(value) = usable(credential) {
+            released.watch_for(placeholder, value)?;
+        }
+    }
+    let slot = match (&allowed.injection, &unlocked.injected) {
         (Some(injection), Some(credential)) => {
-            // INVARIANT: the only call of `expose` in this crate.
-            let value = credential.expose();
-            check_value(value)?;
+            let value = usable(credential)?;
             released.remember(injection, &allowed.endpoint, value)?;
             Some(slot_field(injection, value))
         }
-        (None, _) | (Some(_), None) => None,
+        (Some(_), None) => return Err(missing()),
+        (None, _) => None,
     };
-    drop(credential);
+    released.take_up(unlocked.watch);
+    drop(unlocked);
     let is_scrubbed = !released.is_empty();
     let rest = plain_part(allowed, request, is_scrubbed);
     let slot = slot.as_deref().map(Vec::as_slice).unwrap_or_default();
@@ -77,18 +87,31 @@ fn render(
     Ok(OutgoingHead(head))
 }
 
-fn check_value(value: &[u8]) -> Result<(), Refusal> {
+/// The value, when it can stand in a header.
+fn usable(credential: &CredentialInTransit) -> Result<&[u8], Refusal> {
+    // INVARIANT: the only call of `expose` in this crate.
+    let value = credential.expose();
     let plain = |b: &u8| (b' '..0x7f).contains(b);
     if VALUE_BYTES.contains(&value.len()) && value.iter().all(plain) {
-        return Ok(());
+        return Ok(value);
     }
-    Err(Refusal {
+    Err(unusable(
+        "the stored value can't stand in a header: store 12 to 8192 visible characters",
+    ))
+}
+
+/// An answer that promised a credential came without it.
+fn missing() -> Refusal {
+    unusable("the credential did not come: try again")
+}
+
+fn unusable(hint: &str) -> Refusal {
+    Refusal {
         reason: Reason::Undecidable,
         layer: Layer::Vault,
         rule: RuleName::new("egress.inject"),
-        hint: "the stored value can't stand in a header: store 12 to 8192 visible characters"
-            .to_owned(),
-    })
+        hint: hint.to_owned(),
+    }
 }
 
 /// The field line of the slot.

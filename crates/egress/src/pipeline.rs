@@ -23,7 +23,7 @@ use crate::head::{Framing, Head};
 use crate::identify::{Arrival, AskedDestination};
 use crate::inject::{inject, revoked, undecidable};
 use crate::normalize::{RawRequest, Request, normalize, readable_target};
-use crate::ports::Ports;
+use crate::ports::{AtHand, Ports};
 use crate::refuse::{Fault, Refusals};
 use crate::report::Reporter;
 use crate::revoke::Revocations;
@@ -247,7 +247,11 @@ impl Pipeline {
         idle: Option<Upstream>,
     ) -> Result<Next, Stop> {
         let epoch = self.revocations.epoch();
-        let granted = match ask(&self.ports, request, idle.is_some()).await {
+        let at_hand = AtHand {
+            pooled: idle.is_some(),
+            watch: self.released.watch(),
+        };
+        let granted = match ask(&self.ports, request, at_hand).await {
             Ok(granted) => granted,
             Err(refusal) => {
                 // The connection in hand is as good as before.

@@ -19,25 +19,43 @@ pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The notary, as one session's gate sees it.
 pub trait Ask: Send + Sync {
-    /// May this request leave? `pooled` says that a connection to its endpoint, whose peer is
-    /// verified, is in hand, so that the credential may come with the answer.
+    /// May this request leave?
     fn ask<'a>(
         &'a self,
         facts: &'a RequestFacts,
-        pooled: bool,
+        at_hand: AtHand,
     ) -> Pending<'a, Result<Granted, Refusal>>;
 
-    /// The peer that the receipt names is verified: hand over its credential. Answered once.
-    fn unlock<'a>(
-        &'a self,
-        receipt: &'a Receipt,
-    ) -> Pending<'a, Result<CredentialInTransit, Refusal>>;
+    /// The peer that the receipt names is verified: hand over its credential, and those to search
+    /// its answer for. Answered once.
+    fn unlock<'a>(&'a self, receipt: &'a Receipt) -> Pending<'a, Result<Unlocked, Refusal>>;
 
     /// How an allowed request ended. Must not block; called once for each answer that said yes.
     fn report(&self, outcome: Outcome);
 
     /// A request that was refused before it could be asked about. Must not block.
     fn refused(&self, refusal: WireRefusal);
+}
+
+/// What this side has when it asks.
+#[derive(Debug, Clone, Copy)]
+pub struct AtHand {
+    /// A connection to the endpoint, whose peer is verified: the credential may come with the
+    /// answer.
+    pub pooled: bool,
+    /// The watch that was taken up whole; 0 for none.
+    pub watch: u64,
+}
+
+/// What a receipt was redeemed for.
+#[expect(missing_debug_implementations, reason = "it holds secrets")]
+pub struct Unlocked {
+    /// Credentials to search answers for, each with what stands for it in the sandbox.
+    pub watched: Vec<(String, CredentialInTransit)>,
+    /// The one to put in, when there is one.
+    pub injected: Option<CredentialInTransit>,
+    /// With these the watch of this number is taken up whole; 0 for no news.
+    pub watch: u64,
 }
 
 /// The notary's yes. The credential is there only when the question said `pooled`.

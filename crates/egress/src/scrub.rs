@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Phase 10: what comes back is searched for every secret that was released in this session, in
+//! Phase 10: what comes back is searched for every secret of this session, used or only watched, in
 //! every listed encoding, and any run of 12 bytes of one. A find is replaced by the session's
 //! placeholder, a partial one by `[redacted]`. Encodings outside `scrub/forms.rs` are a stated
 //! limit.
@@ -41,11 +41,12 @@ impl Secret {
 /// injected: an answer that can't be scrubbed must not come.
 const SECRETS_MAX: usize = 64;
 
-/// Every secret released in the session so far.
+/// Every secret that the notary released to this gate so far.
 #[derive(Default)]
 pub(crate) struct Released {
     inner: RwLock<Inner>,
     version: AtomicU64,
+    watch: AtomicU64,
 }
 
 #[derive(Default)]
@@ -72,6 +73,27 @@ impl Released {
         }
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
         inner.endpoints.insert(endpoint.clone());
+        self.add(&mut inner, &injection.placeholder, value)
+    }
+
+    /// Called before a request is sent that does not use the credential: its answer, and all later
+    /// ones, are searched for it.
+    pub(crate) fn watch_for(&self, placeholder: &str, value: &[u8]) -> Result<(), Refusal> {
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        self.add(&mut inner, placeholder, value)
+    }
+
+    /// The watch of this number is taken up: all of its secrets are known here.
+    pub(crate) fn take_up(&self, watch: u64) {
+        self.watch.fetch_max(watch, Ordering::AcqRel);
+    }
+
+    /// The newest watch that was taken up.
+    pub(crate) fn watch(&self) -> u64 {
+        self.watch.load(Ordering::Acquire)
+    }
+
+    fn add(&self, inner: &mut Inner, placeholder: &str, value: &[u8]) -> Result<(), Refusal> {
         if inner.secrets.iter().any(|s| s.value.as_slice() == value) {
             return Ok(());
         }
@@ -84,7 +106,7 @@ impl Released {
         }
         inner.secrets.push(Secret {
             value: Zeroizing::new(value.to_vec()),
-            placeholder: injection.placeholder.clone(),
+            placeholder: placeholder.to_owned(),
         });
         inner.scrubber = Some(Arc::new(Scrubber::new(&inner.secrets)));
         self.version.fetch_add(1, Ordering::Release);

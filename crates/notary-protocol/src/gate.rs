@@ -44,6 +44,8 @@ pub struct Question {
     /// The gate holds a connection to this endpoint whose peer it has verified: the credential may
     /// come with the answer.
     pub pooled: bool,
+    /// The watch (see [`Released::watch`]) that this gate has taken up whole; 0 for none.
+    pub watch: u64,
 }
 
 /// One answer, from one policy generation, with all that later phases need.
@@ -68,6 +70,9 @@ pub struct Allowed {
     pub endpoint: Endpoint,
     /// The credential to put in, when there is one.
     pub injection: Option<Injection>,
+    /// Whether the receipt must be redeemed before anything is sent: there is a credential to put
+    /// in, or some to search the answer for.
+    pub unlock: bool,
     /// Header fields (lower case) that must be dropped: the client's own value of the slot.
     pub strip: Vec<String>,
     /// Whether the client's own credential-like fields may pass.
@@ -97,10 +102,12 @@ pub enum NotaryMessage {
     /// Answers, in any order. When an answer comes with its credential, `credential` is its index
     /// among the frame's attachments.
     Answers(Vec<Answered>),
-    /// The credential of an `Unlock` is attachment 0 of this frame.
+    /// What an `Unlock` asked for.
     Unlocked {
         /// From the request.
         ticket: Ticket,
+        /// What the attachments of this frame are.
+        released: Released,
     },
     /// The unlock is refused.
     UnlockRefused {
@@ -127,6 +134,21 @@ pub struct Answered {
     pub answer: Answer,
     /// Index of the credential among the frame's attachments.
     pub credential: Option<usize>,
+}
+
+/// The attachments of an unlocked frame: first those to search answers for, in this order, then
+/// the one to put in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Released {
+    /// The session's placeholders for the watched credentials: those that the request does not use
+    /// and that its answer is searched for. They go nowhere.
+    pub watched: Vec<String>,
+    /// Whether the last attachment is to be put in.
+    pub injects: bool,
+    /// With this the gate knows every credential of its session as of this number, which rises
+    /// whenever the vault's credentials change. 0 for no news.
+    pub watch: u64,
 }
 
 /// How a request ended.

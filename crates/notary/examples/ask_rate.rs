@@ -78,6 +78,7 @@ fn question(ticket: u64) -> Result<Question, Box<dyn Error>> {
             git: None,
         },
         pooled: true,
+        watch: 0,
     })
 }
 

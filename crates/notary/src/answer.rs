@@ -3,22 +3,24 @@
 //!
 //! A batch over all gates is judged from one state of the rows. Decisions that release nothing are
 //! written; those that do are written together with their release and flushed to disk in one go.
-//! Only the evidence of that write unlocks.
+//! Only the evidence of that write unlocks. What a gate must watch for is in `watch.rs`.
 
-use crate::frames::{Reply, in_transit};
+use crate::frames::{Reply, Unlocked, in_transit};
 use crate::gates::GateId;
 use crate::notary::{Notary, Now};
-use crate::refusals::{
-    record_unavailable, refused_event, session_unknown, undecidable, unlock_refusal,
-};
+use crate::receipts::Redeemable;
+use crate::refusals::{record_unavailable, session_unknown, undecidable, unlock_refusal};
+use crate::watch::Watching;
 use torno_audit::{CredentialReleased, Durability, Entry, Event, Recorded, RequestDecided};
 use torno_notary_protocol::gate::{Allowed, Answer, Injection, Question, Ticket};
 use torno_notary_protocol::receipt::{Receipt, ReceiptClaims};
-use torno_notary_protocol::transit::CredentialInTransit;
-use torno_policy::decide::decide;
 use torno_policy::decision::{Decision, Permit, Reason, Refusal};
-use torno_policy::facts::{Act, RequestFacts};
+use torno_policy::facts::RequestFacts;
 use torno_policy::names::RecordSeq;
+
+mod judge;
+
+use judge::Judged;
 
 /// One thing that a gate wants answered.
 pub(crate) enum Turn {
@@ -28,17 +30,19 @@ pub(crate) enum Turn {
 
 /// A judged turn that releases nothing now.
 enum Plain {
-    Decided(GateId, Ticket, Box<(RequestFacts, Decision)>),
+    Decided(GateId, Ticket, Box<(RequestFacts, Decision)>, bool),
     UnlockRefused(GateId, Ticket, Refusal),
 }
 
-/// A judged turn that releases a credential: with its question's answer, or by receipt.
+/// A judged turn that releases credentials: with its question's answer, or by receipt.
 struct Releasing {
     gate: GateId,
     ticket: Ticket,
     asked: Option<RequestFacts>,
     permit: Permit,
-    version: u32,
+    /// Of the credential to put in.
+    version: Option<u32>,
+    watching: Watching,
     decision: Option<RecordSeq>,
 }
 
@@ -48,17 +52,10 @@ impl Notary {
         let mut replies = Vec::with_capacity(turns.len());
         let (mut plain, mut releasing) = (Vec::new(), Vec::new());
         for (gate, turn) in turns {
-            match turn {
-                Turn::Question(question) => match self.judge(gate, question, now) {
-                    Judged::Plain(entry, judged) => plain.push((entry, judged)),
-                    Judged::Releasing(release) => releasing.push(release),
-                    Judged::Unrecorded(reply) => replies.push((gate, reply)),
-                },
-                Turn::Unlock(ticket, receipt) => match self.redeem(gate, ticket, &receipt, now) {
-                    Judged::Plain(entry, judged) => plain.push((entry, judged)),
-                    Judged::Releasing(release) => releasing.push(release),
-                    Judged::Unrecorded(reply) => replies.push((gate, reply)),
-                },
+            match self.judge_turn(gate, turn, now) {
+                Judged::Plain(entry, judged) => plain.push((entry, judged)),
+                Judged::Releasing(release) => releasing.push(release),
+                Judged::Unrecorded(reply) => replies.push((gate, reply)),
             }
         }
         self.record_plain(plain, now, &mut replies);
@@ -112,9 +109,10 @@ impl Notary {
                 (None, Some(decision)) => decision,
                 (None, None) => next,
             };
-            let event = release.event(decision);
-            batch.push((now.entry(session, event), release.permit.clone()));
-            next = RecordSeq(next.0 + 1);
+            for event in release.events(decision) {
+                batch.push((now.entry(session.clone(), event), release.permit.clone()));
+                next = RecordSeq(next.0 + 1);
+            }
         }
         let Ok(recorded) = self.recorder.append(batch, Durability::Synced) else {
             let tickets = releasing
@@ -129,27 +127,28 @@ impl Notary {
                 Some(_) => recorded.next().map(|evidence| evidence.seq()),
                 None => None,
             };
-            if let Some(released) = recorded.next() {
-                replies.push(self.answer_release(&release, decided, &released, now));
-            }
+            let released: Vec<_> = recorded.by_ref().take(release.count()).collect();
+            replies.push(self.answer_release(&release, decided, &released, now));
         }
     }
 
     fn answer_plain(&mut self, evidence: Recorded<Plain>, now: Now) -> (GateId, Reply) {
         let record = evidence.seq();
-        let (gate, ticket, judged) = match evidence.into_value() {
-            Plain::Decided(gate, ticket, judged) => (gate, ticket, *judged),
+        let (gate, ticket, judged, watches) = match evidence.into_value() {
+            Plain::Decided(gate, ticket, judged, watches) => (gate, ticket, *judged, watches),
             Plain::UnlockRefused(gate, ticket, refusal) => {
                 return (gate, Reply::UnlockRefused(ticket, refusal));
             }
         };
         let answer = match judged {
             (facts, Decision::Allow(permit)) => {
-                let answer = self.allowed(&permit, &facts, record, now);
+                let unlock = permit.injection().is_some() || watches;
+                let answer = self.allowed(&permit, &facts, (record, unlock), now);
                 if let Some(session) = self.sessions.get_mut(permit.session())
-                    && permit.injection().is_some()
+                    && unlock
                 {
-                    session.receipts.keep(record, permit, now.boot_ms);
+                    let redeemable = Redeemable { permit, watches };
+                    session.receipts.keep(record, redeemable, now.boot_ms);
                 }
                 answer
             }
@@ -172,30 +171,46 @@ impl Notary {
         &mut self,
         release: &Releasing,
         decided: Option<RecordSeq>,
-        released: &Recorded<Permit>,
+        released: &[Recorded<Permit>],
         now: Now,
     ) -> (GateId, Reply) {
         let (gate, ticket) = (release.gate, release.ticket);
-        let unlocked = self.unlock_recorded(released);
+        let unlocked = self.unlock_recorded(release, released);
         let reply = match (unlocked, &release.asked, decided) {
-            (Ok(secret), Some(facts), Some(record)) => {
-                let answer = self.allowed(&release.permit, facts, record, now);
-                Reply::Answer(ticket, answer, Some(secret))
+            (Ok(unlocked), Some(facts), Some(record)) => {
+                let answer = self.allowed(&release.permit, facts, (record, true), now);
+                Reply::Answer(ticket, answer, unlocked.injected)
             }
-            (Ok(secret), _, _) => Reply::Unlocked(ticket, secret),
+            (Ok(unlocked), _, _) => Reply::Unlocked(ticket, unlocked),
             (Err(refusal), Some(_), _) => Reply::Answer(ticket, Answer::Refused(refusal), None),
             (Err(refusal), None, _) => Reply::UnlockRefused(ticket, refusal),
         };
         (gate, reply)
     }
 
-    fn unlock_recorded(&self, released: &Recorded<Permit>) -> Result<CredentialInTransit, Refusal> {
-        let session = self.sessions.get(released.value().session());
+    /// Unlocks, each by the evidence of its own record: first the one to put in, then the watched.
+    fn unlock_recorded(
+        &self,
+        release: &Releasing,
+        released: &[Recorded<Permit>],
+    ) -> Result<Unlocked, Refusal> {
+        let session = self.sessions.get(release.permit.session());
         let session = session.ok_or_else(session_unknown)?;
-        let unlocked = self.vault.unlock(&session.tenant, released);
-        unlocked
-            .map(|(secret, _)| in_transit(&secret))
-            .map_err(|error| unlock_refusal(&error))
+        let failed = |error| unlock_refusal(&error);
+        let (injected, rest) = match (release.version, released) {
+            (Some(_), [first, rest @ ..]) => {
+                let (secret, _) = self.vault.unlock(&session.tenant, first).map_err(failed)?;
+                (Some(in_transit(&secret)), rest)
+            }
+            (Some(_), []) => return Err(record_unavailable()),
+            (None, rest) => (None, rest),
+        };
+        let watched = self.unlock_watched(session, &release.watching, rest)?;
+        Ok(Unlocked {
+            watched,
+            injected,
+            watch: release.watching.number,
+        })
     }
 
     /// What a yes covers, with the receipt for one connection.
@@ -203,7 +218,7 @@ impl Notary {
         &mut self,
         permit: &Permit,
         facts: &RequestFacts,
-        record: RecordSeq,
+        (record, unlock): (RecordSeq, bool),
         now: Now,
     ) -> Answer {
         let claims = ReceiptClaims {
@@ -234,137 +249,50 @@ impl Notary {
             own_credentials: facts.own_credentials.iter().any(own),
             strip: slot.into_iter().collect(),
             injection,
+            unlock,
         }))
     }
-
-    /// Decides one question.
-    fn judge(&mut self, gate: GateId, question: Question, now: Now) -> Judged {
-        let Question {
-            ticket,
-            facts,
-            pooled,
-        } = question;
-        let id = self.gates.get(&gate).map(|row| row.session.clone());
-        if let Err(refusal) = self.spend(id.as_ref(), 1, now) {
-            return Judged::Unrecorded(Reply::Answer(ticket, Answer::Refused(refusal), None));
-        }
-        let (decision, facts) = self.decide_request(gate, facts, now);
-        let (decision, version) = self.releasable(decision);
-        match (decision, version) {
-            (Decision::Allow(permit), Some(version)) if pooled => {
-                // The release is a record too; the next question finds the budget spent.
-                if let Some(session) = self.sessions.get_mut(permit.session()) {
-                    session.records += 1;
-                }
-                Judged::Releasing(Releasing {
-                    gate,
-                    ticket,
-                    asked: Some(facts),
-                    permit,
-                    version,
-                    decision: None,
-                })
-            }
-            (decision, _) => {
-                let decided = RequestDecided::of(&facts, &decision);
-                let event = Event::RequestDecided(Box::new(decided));
-                let plain = Plain::Decided(gate, ticket, Box::new((facts, decision)));
-                Judged::Plain(now.entry(id, event), plain)
-            }
-        }
-    }
-
-    fn decide_request(
-        &self,
-        gate: GateId,
-        facts: RequestFacts,
-        now: Now,
-    ) -> (Decision, RequestFacts) {
-        let row = self.gates.get(&gate);
-        let session = row.and_then(|row| self.sessions.get(&row.session));
-        let (Some(row), Some(session)) = (row, session) else {
-            return (Decision::Deny(session_unknown()), facts);
-        };
-        let act = Act::Request(facts);
-        let decision = decide(&self.layers(session, row.generation, now), &act);
-        match act {
-            Act::Request(facts) => (decision, facts),
-            // INVARIANT: the act was made three lines above.
-            Act::Tool(_) => std::process::abort(),
-        }
-    }
-
-    /// A yes with a credential is a no when that credential can't be unlocked right now.
-    fn releasable(&self, decision: Decision) -> (Decision, Option<u32>) {
-        let Decision::Allow(permit) = decision else {
-            return (decision, None);
-        };
-        let tenant = self.sessions.get(permit.session()).map(|s| &s.tenant);
-        match (permit.injection(), tenant) {
-            (Some(_), Some(tenant)) => match self.vault.version_for(tenant, &permit) {
-                Ok(version) => (Decision::Allow(permit), Some(version)),
-                Err(error) => (Decision::Deny(unlock_refusal(&error)), None),
-            },
-            (None, _) | (_, None) => (Decision::Allow(permit), None),
-        }
-    }
-
-    /// Checks a receipt: made here, for this socket's session, fresh, unused, and the session runs.
-    fn redeem(&mut self, gate: GateId, ticket: Ticket, receipt: &Receipt, now: Now) -> Judged {
-        let id = self.gates.get(&gate).map(|row| row.session.clone());
-        if let Err(refusal) = self.spend(id.as_ref(), 1, now) {
-            return Judged::Unrecorded(Reply::UnlockRefused(ticket, refusal));
-        }
-        match self.check_receipt(gate, receipt, now) {
-            Ok((permit, version, decision)) => Judged::Releasing(Releasing {
-                gate,
-                ticket,
-                asked: None,
-                permit,
-                version,
-                decision: Some(decision),
-            }),
-            Err((refusal, target)) => {
-                let event = refused_event(&refusal, &target);
-                let plain = Plain::UnlockRefused(gate, ticket, refusal);
-                Judged::Plain(now.entry(id, event), plain)
-            }
-        }
-    }
-}
-
-/// A turn after it was judged.
-enum Judged {
-    Plain(Entry, Plain),
-    Releasing(Releasing),
-    /// Refused without a record: the session's budget is spent, and that was recorded.
-    Unrecorded(Reply),
 }
 
 impl Plain {
     /// Whom to answer, and whether it was an unlock.
     fn ticket(&self) -> (GateId, Ticket, bool) {
         match self {
-            Self::Decided(gate, ticket, _) => (*gate, *ticket, false),
+            Self::Decided(gate, ticket, ..) => (*gate, *ticket, false),
             Self::UnlockRefused(gate, ticket, _) => (*gate, *ticket, true),
         }
     }
 }
 
 impl Releasing {
-    fn event(&self, decision: RecordSeq) -> Event {
-        // INVARIANT: only permits with an injection and an endpoint have a version to release.
-        let (Some(injection), Some(endpoint)) = (self.permit.injection(), self.permit.endpoint())
-        else {
-            std::process::abort()
+    /// How many credentials it releases, each with a record.
+    fn count(&self) -> usize {
+        usize::from(self.version.is_some()) + self.watching.credentials.len()
+    }
+
+    /// Their records, in the order in which they are unlocked.
+    fn events(&self, decision: RecordSeq) -> Vec<Event> {
+        let injected = match (
+            self.version,
+            self.permit.injection(),
+            self.permit.endpoint(),
+        ) {
+            (Some(version), Some(injection), Some(endpoint)) => {
+                let released = CredentialReleased {
+                    decision,
+                    credential: injection.credential.clone(),
+                    version,
+                    binding: injection.binding.clone(),
+                    endpoint: endpoint.clone(),
+                };
+                Some(Event::CredentialReleased(Box::new(released)))
+            }
+            (None, _, _) => None,
+            // INVARIANT: only permits with an injection and an endpoint have a version to release.
+            (Some(_), _, _) => std::process::abort(),
         };
-        Event::CredentialReleased(Box::new(CredentialReleased {
-            decision,
-            credential: injection.credential.clone(),
-            version: self.version,
-            binding: injection.binding.clone(),
-            endpoint: endpoint.clone(),
-        }))
+        let watched = self.watching.events(decision);
+        injected.into_iter().chain(watched).collect()
     }
 }
 

@@ -5,7 +5,7 @@
 use crate::gates::GateId;
 use std::collections::BTreeMap;
 use torno_notary_protocol::MESSAGE_BYTES_MAX;
-use torno_notary_protocol::gate::{Answer, Answered, NotaryMessage, Ticket};
+use torno_notary_protocol::gate::{Answer, Answered, NotaryMessage, Released, Ticket};
 use torno_notary_protocol::transit::CredentialInTransit;
 use torno_policy::Refusal;
 use torno_vault::Secret;
@@ -25,8 +25,35 @@ pub struct ToGate {
 /// One reply.
 pub(crate) enum Reply {
     Answer(Ticket, Answer, Option<CredentialInTransit>),
-    Unlocked(Ticket, CredentialInTransit),
+    Unlocked(Ticket, Unlocked),
     UnlockRefused(Ticket, Refusal),
+}
+
+/// What was unlocked for one turn.
+pub(crate) struct Unlocked {
+    /// Watched credentials with their placeholders.
+    pub(crate) watched: Vec<(String, CredentialInTransit)>,
+    /// The one to put in.
+    pub(crate) injected: Option<CredentialInTransit>,
+    /// The watch that the gate then has taken up.
+    pub(crate) watch: u64,
+}
+
+impl Unlocked {
+    fn frame(self, gate: GateId, ticket: Ticket) -> ToGate {
+        let (placeholders, mut credentials): (Vec<_>, Vec<_>) = self.watched.into_iter().unzip();
+        let released = Released {
+            watched: placeholders,
+            injects: self.injected.is_some(),
+            watch: self.watch,
+        };
+        credentials.extend(self.injected);
+        ToGate {
+            gate,
+            message: NotaryMessage::Unlocked { ticket, released },
+            credentials,
+        }
+    }
 }
 
 /// LIMIT: the JSON of one answer: a receipt (claims with a host of 253 bytes, in base64), the host
@@ -48,11 +75,7 @@ pub(crate) fn pack(replies: Vec<(GateId, Reply)>) -> Vec<ToGate> {
                 }
                 answers.push(ticket, answer, secret, bytes);
             }
-            Reply::Unlocked(ticket, secret) => frames.push(ToGate {
-                gate,
-                message: NotaryMessage::Unlocked { ticket },
-                credentials: vec![secret],
-            }),
+            Reply::Unlocked(ticket, unlocked) => frames.push(unlocked.frame(gate, ticket)),
             Reply::UnlockRefused(ticket, refusal) => frames.push(ToGate {
                 gate,
                 message: NotaryMessage::UnlockRefused { ticket, refusal },

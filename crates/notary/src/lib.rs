@@ -28,6 +28,7 @@ mod receipts;
 mod refusals;
 mod sessions;
 mod store;
+mod watch;
 
 pub use frames::ToGate;
 pub use gates::GateId;

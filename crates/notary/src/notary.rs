@@ -117,6 +117,8 @@ pub struct Notary {
     pub(crate) store: SqliteStore,
     pub(crate) recorder: Recorder,
     pub(crate) vault: Vault,
+    /// Rises with each change of the vault's credentials: which watch a gate must have taken up.
+    pub(crate) watch: u64,
     /// The store is older than the record: the vault stays sealed.
     pub(crate) rolled_back: bool,
     pub(crate) receipt_key: ReceiptKey,
@@ -163,6 +165,7 @@ impl Notary {
             vault: Vault::new(store.vault_rows()?),
             store,
             recorder,
+            watch: 1,
             rolled_back,
             receipt_key: config.receipt_key,
             sessions: HashMap::new(),

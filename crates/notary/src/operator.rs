@@ -209,6 +209,7 @@ impl Notary {
         match self.record_value(event, staged, now) {
             Ok(recorded) => {
                 self.vault.apply(recorded).map_err(failed)?;
+                self.watch += 1;
                 // Should this fail, the next start finds the record and settles.
                 let _ = self.remember_seen();
                 Ok((OperatorReply::Done, cut))

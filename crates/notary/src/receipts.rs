@@ -4,7 +4,7 @@
 
 use crate::gates::GateId;
 use crate::notary::{Notary, Now};
-use crate::refusals::{receipt_invalid, session_unknown, unlock_refusal};
+use crate::refusals::{receipt_invalid, session_unknown};
 use std::collections::BTreeMap;
 use torno_notary_protocol::receipt::{Receipt, VALID_MS};
 use torno_policy::Refusal;
@@ -16,8 +16,15 @@ use torno_policy::names::RecordSeq;
 const WAITING_MAX: usize = 2_048;
 
 struct Waiting {
-    permit: Permit,
+    redeemable: Redeemable,
     issued_ms: u64,
+}
+
+/// What a receipt stands for.
+pub(crate) struct Redeemable {
+    pub(crate) permit: Permit,
+    /// The gate has not taken up the session's newest watch.
+    pub(crate) watches: bool,
 }
 
 /// Permits by the record of their decision.
@@ -26,16 +33,20 @@ pub(crate) struct Receipts(BTreeMap<RecordSeq, Waiting>);
 
 impl Receipts {
     /// Keeps a permit until it is taken or too old.
-    pub(crate) fn keep(&mut self, record: RecordSeq, permit: Permit, issued_ms: u64) {
+    pub(crate) fn keep(&mut self, record: RecordSeq, redeemable: Redeemable, issued_ms: u64) {
         if self.0.len() >= WAITING_MAX {
             self.0.pop_first();
         }
-        self.0.insert(record, Waiting { permit, issued_ms });
+        let waiting = Waiting {
+            redeemable,
+            issued_ms,
+        };
+        self.0.insert(record, waiting);
     }
 
     /// Takes it: a second try finds nothing.
-    pub(crate) fn take(&mut self, record: RecordSeq) -> Option<Permit> {
-        self.0.remove(&record).map(|waiting| waiting.permit)
+    pub(crate) fn take(&mut self, record: RecordSeq) -> Option<Redeemable> {
+        self.0.remove(&record).map(|waiting| waiting.redeemable)
     }
 
     /// Drops what can't be taken any more.
@@ -46,14 +57,13 @@ impl Receipts {
 }
 
 impl Notary {
-    /// What a receipt stands for: the permit, the credential's version and the decision's record;
-    /// or why not, and for which endpoint.
+    /// What a receipt stands for, the decision's record and the endpoint; or why not.
     pub(crate) fn check_receipt(
         &mut self,
         gate: GateId,
         receipt: &Receipt,
         now: Now,
-    ) -> Result<(Permit, u32, RecordSeq), (Refusal, String)> {
+    ) -> Result<(Redeemable, RecordSeq, String), (Refusal, String)> {
         let bad = || (receipt_invalid(), String::new());
         let row = self.gates.get(&gate).cloned();
         let row = row.ok_or_else(|| (session_unknown(), String::new()))?;
@@ -65,14 +75,11 @@ impl Notary {
         }
         let session = self.sessions.get_mut(&row.session);
         let session = session.ok_or_else(|| (session_unknown(), target.clone()))?;
-        let permit = session.receipts.take(claims.record);
-        let permit = permit.ok_or_else(|| (receipt_invalid(), target.clone()))?;
+        let taken = session.receipts.take(claims.record);
+        let redeemable = taken.ok_or_else(|| (receipt_invalid(), target.clone()))?;
         session
             .check_running(row.generation)
             .map_err(|refusal| (refusal, target.clone()))?;
-        match self.vault.version_for(&session.tenant, &permit) {
-            Ok(version) => Ok((permit, version, claims.record)),
-            Err(error) => Err((unlock_refusal(&error), target)),
-        }
+        Ok((redeemable, claims.record, target))
     }
 }

@@ -164,6 +164,7 @@ pub fn decide(layers: &Layers<'_>, act: &Act) -> Decision {
             session: standing.session.clone(),
             generation: standing.generation,
             endpoint: endpoint(act).cloned(),
+            watched: watched(layers, act, explanation.injection.as_ref()),
             injection: explanation.injection,
             rule,
             layer,
@@ -311,5 +312,23 @@ fn endpoint(act: &Act) -> Option<&Endpoint> {
     match act {
         Act::Request(facts) => Some(&facts.endpoint),
         Act::Tool(_) => None,
+    }
+}
+
+/// Every credential that the session was given a placeholder for, but for the one that goes in.
+fn watched(
+    layers: &Layers<'_>,
+    act: &Act,
+    injection: Option<&PermittedInjection>,
+) -> Vec<CredentialName> {
+    match act {
+        Act::Tool(_) => Vec::new(),
+        Act::Request(_) => layers
+            .placeholders
+            .iter()
+            .map(|issued| &issued.credential)
+            .filter(|name| injection.is_none_or(|injection| injection.credential != **name))
+            .cloned()
+            .collect(),
     }
 }

@@ -26,6 +26,7 @@ pub enum Decision {
 ///     generation: Generation(1),
 ///     endpoint: None,
 ///     injection: None,
+///     watched: Vec::new(),
 ///     rule: RuleName::new("mine"),
 ///     layer: Layer::Session,
 /// };
@@ -42,6 +43,7 @@ pub struct Permit {
     pub(crate) generation: Generation,
     pub(crate) endpoint: Option<Endpoint>,
     pub(crate) injection: Option<PermittedInjection>,
+    pub(crate) watched: Vec<CredentialName>,
     pub(crate) rule: RuleName,
     pub(crate) layer: Layer,
 }
@@ -81,6 +83,12 @@ impl Permit {
     #[must_use]
     pub fn injection(&self) -> Option<&PermittedInjection> {
         self.injection.as_ref()
+    }
+    /// The session's other credentials: none goes out with the request, and its answer must be
+    /// searched for each of them, since a far end may have kept one from an earlier session.
+    #[must_use]
+    pub fn watched(&self) -> &[CredentialName] {
+        &self.watched
     }
     /// The rule that allowed it.
     #[must_use]

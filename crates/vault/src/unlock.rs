@@ -84,6 +84,44 @@ impl Vault {
         }
     }
 
+    /// The version of a watched credential that [`Self::unlock_watched`] would hand out right now;
+    /// nothing when it was revoked or removed.
+    ///
+    /// # Errors
+    /// [`UnlockError::Sealed`].
+    pub fn version_of(
+        &self,
+        tenant: &TenantName,
+        name: &CredentialName,
+    ) -> Result<Option<u32>, UnlockError> {
+        if self.is_sealed() {
+            return Err(UnlockError::Sealed);
+        }
+        let row = self.credential(tenant, name).filter(|row| !row.revoked);
+        Ok(row.map(|row| row.version))
+    }
+
+    /// Unlocks a credential that a recorded decision watches: one that the session holds, wanted so
+    /// that the answer can be searched for it.
+    ///
+    /// # Errors
+    /// See [`UnlockError`].
+    pub fn unlock_watched(
+        &self,
+        tenant: &TenantName,
+        permit: &Recorded<Permit>,
+        name: &CredentialName,
+    ) -> Result<Secret, UnlockError> {
+        if self.is_sealed() {
+            return Err(UnlockError::Sealed);
+        }
+        if !permit.value().watched().contains(name) {
+            return Err(UnlockError::NoCredential);
+        }
+        let row = self.credential(tenant, name).filter(|row| !row.revoked);
+        self.open_value(tenant, name, row.ok_or(UnlockError::Revoked)?)
+    }
+
     /// Fingerprints of every value of a tenant, revoked ones included.
     ///
     /// # Errors

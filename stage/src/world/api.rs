@@ -25,6 +25,11 @@ pub struct Api {
 }
 
 impl Api {
+    /// Keeps bytes from an earlier time: whoever asks for `/public/kept` gets them.
+    pub fn keep(&self, bytes: &[u8]) {
+        *self.stored() = bytes.to_vec();
+    }
+
     /// An API that knows one token.
     #[must_use]
     pub fn new(token: &str) -> Self {
@@ -69,6 +74,10 @@ impl Api {
 impl Origin for Api {
     async fn answer(self: Arc<Self>, mut visit: Visit) -> Answer {
         let path = visit.request.uri().path().to_owned();
+        if path == "/public/kept" {
+            let _broken = visit.drain().await;
+            return answer(200, self.stored().clone());
+        }
         if path.starts_with("/public") {
             let _broken = visit.drain().await;
             return answer(200, "for everybody\n");

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What enters a sandbox is searched like what leaves it, and its environment starts empty.
 
-use crate::stage::at_each_level;
+use crate::stage::{Ran, Stage, at_each_level};
+use std::io::Write;
+use std::process::Stdio;
+use std::time::Duration;
 
 #[test]
 fn a_vault_value_in_the_workspace_stops_the_start_and_its_place_is_named() {
@@ -35,6 +38,48 @@ fn a_vault_value_as_argument_or_variable_stops_the_start() {
         ]);
         assert_eq!(ran.code, Some(125), "{ran:?}");
     });
+}
+
+#[test]
+fn a_vault_value_on_standard_input_ends_the_command_before_it_reads_it() {
+    at_each_level("a vault value on standard input", |stage, level| {
+        let token = stage.world.api_token.clone();
+        let (early, late) = token.split_at(5);
+        let harmless = format!("{early}x\nline 2\n");
+        let ran = with_input(stage, level, &[&harmless]);
+        assert_eq!(
+            (ran.code, ran.stdout),
+            (Some(0), harmless),
+            "{}",
+            ran.stderr
+        );
+        for pieces in [[token.as_str(), "\n"], [early, late]] {
+            let ran = with_input(stage, level, &pieces);
+            assert_eq!(ran.code, Some(125), "{ran:?}");
+            assert!(ran.stderr.contains("standard input"), "{ran:?}");
+            assert!(ran.stderr.contains("`api`"), "{ran:?}");
+            // The search keeps what could be a value's middle; a few first bytes may have passed.
+            assert!(ran.stdout.len() < 12, "{ran:?}");
+        }
+    });
+}
+
+/// `cat` of what is written in pieces, with a pause between them.
+fn with_input(stage: &Stage, level: &str, pieces: &[&str]) -> Ran {
+    let mut cat = stage.daemon.run_command(level, &["cat"]);
+    cat.stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut cat = cat.spawn().unwrap();
+    let mut input = cat.stdin.take().unwrap();
+    for piece in pieces {
+        // Refused input closes the pipe early.
+        let _ = input.write_all(piece.as_bytes());
+        let _ = input.flush();
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    drop(input);
+    stage.hear(&cat.wait_with_output().unwrap())
 }
 
 #[test]

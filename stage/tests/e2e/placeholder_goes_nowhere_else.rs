@@ -54,3 +54,29 @@ fn a_revoked_credential_is_refused_at_once() {
         assert_eq!(stage.world.api.journal.requests().len(), before);
     });
 }
+
+#[test]
+fn what_a_far_end_kept_from_an_earlier_session_is_scrubbed_before_it_was_used_in_this_one() {
+    // ATTACK: 105
+    at_each_level("kept from an earlier session", |stage, level| {
+        let world = &stage.world;
+        let kept = format!("{} {}", world.api_token, world.git_token);
+        world.api_origin.keep(kept.as_bytes());
+        let ran = stage
+            .shell(level, "curl -sS https://api.torno.test/public/kept")
+            .good();
+        for token in [&world.api_token, &world.git_token] {
+            assert!(!ran.stdout.contains(token.as_str()), "{ran:?}");
+        }
+        let (api, git) = ran.stdout.split_once(' ').unwrap();
+        assert!(
+            api.starts_with("sk-live-") && git.starts_with("ghp_"),
+            "{ran:?}"
+        );
+        let record = stage
+            .torno(&["audit", "export", "--format", "jsonl"])
+            .good();
+        assert_eq!(record.stdout.matches("credential_watched").count(), 2);
+        assert!(!record.stdout.contains("credential_released"), "{record:?}");
+    });
+}

@@ -156,6 +156,11 @@ fn request_events() -> Vec<Event> {
             binding: binding(),
             endpoint: endpoint(),
         })),
+        Event::CredentialWatched(Box::new(CredentialWatched {
+            decision: RecordSeq(9),
+            credential: credential(),
+            version: 2,
+        })),
         Event::RequestEnded(Box::new(RequestEnded {
             decision: RecordSeq(9),
             outcome: Outcome::Completed,
@@ -265,6 +270,7 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         Event::KillCompleted { .. } => "kill_completed",
         Event::RequestDecided(_) => "request_decided",
         Event::CredentialReleased(_) => "credential_released",
+        Event::CredentialWatched(_) => "credential_watched",
         Event::RequestEnded(_) => "request_ended",
         Event::RequestRefused(_) => "request_refused",
         Event::CredentialReflected { .. } => "credential_reflected",
@@ -290,4 +296,4 @@ pub(crate) fn kind(event: &Event) -> &'static str {
 }
 
 /// The number of arms of [`kind`].
-pub(crate) const KINDS: usize = 31;
+pub(crate) const KINDS: usize = 32;

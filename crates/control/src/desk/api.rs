@@ -212,6 +212,7 @@ impl Connection {
             env,
             cwd: exec.cwd.unwrap_or_else(|| default.to_owned()),
             terminal: exec.terminal,
+            fingerprints,
         }));
         if let Err(error) = gate.tell(&order, &[theirs.as_fd()]).await {
             self.desk

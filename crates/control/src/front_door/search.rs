@@ -39,6 +39,19 @@ impl<'a> Searcher<'a> {
             .find_map(|(base, wanted)| find_of_base(bytes, *base, wanted))
     }
 
+    /// Where the first value begins that `bytes` end in the middle of, as far as its first
+    /// [`FINGERPRINT_WINDOW`] bytes tell.
+    pub(crate) fn find_begun(&self, bytes: &[u8]) -> Option<usize> {
+        let begun = |(base, wanted): (&u64, &BTreeMap<u64, Vec<&Fingerprint>>)| {
+            candidates(bytes, *base, wanted).find_map(|(at, candidates)| {
+                let rest = bytes.len() - at;
+                let is_cut = candidates.iter().any(|c| length(c) > rest);
+                is_cut.then_some(at)
+            })
+        };
+        self.by_base.iter().filter_map(begun).min()
+    }
+
     /// [`Self::find`] over a stream.
     pub(crate) fn find_in(&self, mut stream: impl Read) -> std::io::Result<Option<&'a str>> {
         let mut piece = Vec::with_capacity(PIECE_BYTES + self.longest);
@@ -66,23 +79,26 @@ fn find_of_base<'a>(
     base: u64,
     wanted: &BTreeMap<u64, Vec<&'a Fingerprint>>,
 ) -> Option<&'a str> {
-    let mut rolling = Rolling::new(base);
-    for (at, byte) in bytes.iter().enumerate() {
-        let Some(hash) = rolling.push(*byte) else {
-            continue;
-        };
-        let Some(candidates) = wanted.get(&hash) else {
-            continue;
-        };
-        let rest = bytes.get(at + 1 - FINGERPRINT_WINDOW..).unwrap_or_default();
+    candidates(bytes, base, wanted).find_map(|(at, candidates)| {
+        let rest = bytes.get(at..).unwrap_or_default();
         let found = candidates
             .iter()
             .find(|fingerprint| confirms(fingerprint, rest));
-        if let Some(fingerprint) = found {
-            return Some(&fingerprint.credential);
-        }
-    }
-    None
+        found.map(|fingerprint| fingerprint.credential.as_str())
+    })
+}
+
+/// Each place where a window is some values' first one.
+fn candidates<'w, 'a>(
+    bytes: &[u8],
+    base: u64,
+    wanted: &'w BTreeMap<u64, Vec<&'a Fingerprint>>,
+) -> impl Iterator<Item = (usize, &'w Vec<&'a Fingerprint>)> {
+    let mut rolling = Rolling::new(base);
+    bytes.iter().enumerate().filter_map(move |(at, byte)| {
+        let candidates = wanted.get(&rolling.push(*byte)?)?;
+        Some((at + 1 - FINGERPRINT_WINDOW, candidates))
+    })
 }
 
 fn confirms(fingerprint: &Fingerprint, rest: &[u8]) -> bool {

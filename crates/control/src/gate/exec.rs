@@ -4,6 +4,8 @@
 //! signal gets through however much output waits.
 
 use super::link::{ExecEvent, ExecHandle, Link};
+use crate::front_door::stream::StreamSearch;
+use crate::front_door::vault_value;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -35,8 +37,8 @@ enum Output {
 pub(super) async fn run(
     link: Arc<Link>,
     mut handle: ExecHandle,
-    first: OwnedFd,
-    mut joining: mpsc::UnboundedReceiver<OwnedFd>,
+    (first, mut joining): (OwnedFd, mpsc::UnboundedReceiver<OwnedFd>),
+    search: StreamSearch,
 ) -> i32 {
     let exec = handle.id;
     let (input, mut frames) = mpsc::channel::<ClientFrame>(INPUT_MAX);
@@ -44,7 +46,7 @@ pub(super) async fn run(
     if let Ok(client) = Client::first(first, input.clone(), Arc::clone(&link), exec) {
         clients.push(client);
     }
-    let mut pending = Pending::default();
+    let mut pending = Pending::new(search);
     loop {
         tokio::select! {
             event = handle.events.recv() => match event {
@@ -74,8 +76,16 @@ pub(super) async fn run(
                 None => return 137,
             },
             frame = frames.recv(), if pending.has_room() => {
-                if let Some(frame) = frame {
-                    pending.take(frame, &link, exec).await;
+                let Some(frame) = frame else { continue };
+                if let Err(credential) = pending.take(frame, &link, exec).await {
+                    let signal = Signal::Kill;
+                    // A closed link has ended it already.
+                    let _ = link.say(&HostMessage::SendSignal { exec, signal }).await;
+                    let failure = vault_value("standard input", &credential);
+                    let told = format!("{}: {}", failure.message, failure.hint);
+                    let frame = CommandFrame::Failed(failure.code, told);
+                    clients.retain(|client| client.offer(&frame));
+                    return 125;
                 }
             }
             () = handle.stdin_grown.notified() => pending.flush(&link, exec).await,
@@ -88,26 +98,36 @@ pub(super) async fn run(
     }
 }
 
-/// Standard input that waits for the guest's credit.
-#[derive(Default)]
+/// Standard input that was searched and waits for the guest's credit.
 struct Pending {
+    search: StreamSearch,
     bytes: VecDeque<u8>,
     end: bool,
 }
 
 impl Pending {
+    const fn new(search: StreamSearch) -> Self {
+        Self {
+            search,
+            bytes: VecDeque::new(),
+            end: false,
+        }
+    }
+
     fn has_room(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Carries out one frame of a client. A link that is closed ends the command by itself.
-    async fn take(&mut self, frame: ClientFrame, link: &Link, exec: ExecId) {
+    /// Carries out one frame of a client, or names the credential whose value it would bring in. A
+    /// link that is closed ends the command by itself.
+    async fn take(&mut self, frame: ClientFrame, link: &Link, exec: ExecId) -> Result<(), String> {
         match frame {
             ClientFrame::Stdin(bytes) => {
-                self.bytes.extend(bytes);
+                self.bytes.extend(self.search.push(bytes)?);
                 self.flush(link, exec).await;
             }
             ClientFrame::StdinEnd => {
+                self.bytes.extend(self.search.finish());
                 self.end = true;
                 self.flush(link, exec).await;
             }
@@ -122,6 +142,7 @@ impl Pending {
             }
             _ => {}
         }
+        Ok(())
     }
 
     async fn flush(&mut self, link: &Link, exec: ExecId) {

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 use torno_control_api::channel::Channel;
-use torno_egress::{Ask, Granted};
+use torno_egress::{Ask, AtHand, Granted, Unlocked};
 use torno_notary_protocol::gate::{
-    Answer, Answered, GateMessage, NotaryMessage, Outcome, Question, Ticket, WireRefusal,
+    Answer, Answered, GateMessage, NotaryMessage, Outcome, Question, Released, Ticket, WireRefusal,
 };
 use torno_notary_protocol::receipt::Receipt;
 use torno_notary_protocol::transit::{self, CredentialInTransit};
@@ -30,7 +30,7 @@ type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 #[derive(Default)]
 struct Waiting {
     answers: BTreeMap<Ticket, Reply<Granted>>,
-    unlocks: BTreeMap<Ticket, Reply<CredentialInTransit>>,
+    unlocks: BTreeMap<Ticket, Reply<Unlocked>>,
     gone: bool,
 }
 
@@ -113,7 +113,7 @@ impl Ask for NotaryPort {
     fn ask<'a>(
         &'a self,
         facts: &'a RequestFacts,
-        pooled: bool,
+        at_hand: AtHand,
     ) -> Pending<'a, Result<Granted, Refusal>> {
         Box::pin(async move {
             let ticket = self.ticket();
@@ -128,7 +128,8 @@ impl Ask for NotaryPort {
             let question = Question {
                 ticket,
                 facts: facts.clone(),
-                pooled,
+                pooled: at_hand.pooled,
+                watch: at_hand.watch,
             };
             self.send(Outgoing::Question(Box::new(question))).await?;
             let answer = answer.await.map_err(|_| gone())?;
@@ -139,13 +140,10 @@ impl Ask for NotaryPort {
         })
     }
 
-    fn unlock<'a>(
-        &'a self,
-        receipt: &'a Receipt,
-    ) -> Pending<'a, Result<CredentialInTransit, Refusal>> {
+    fn unlock<'a>(&'a self, receipt: &'a Receipt) -> Pending<'a, Result<Unlocked, Refusal>> {
         Box::pin(async move {
             let ticket = self.ticket();
-            let (reply, credential) = oneshot::channel();
+            let (reply, unlocked) = oneshot::channel();
             {
                 let mut waiting = self.waiting();
                 if waiting.gone {
@@ -154,7 +152,7 @@ impl Ask for NotaryPort {
                 waiting.unlocks.insert(ticket, reply);
             }
             self.send(Outgoing::Unlock(ticket, receipt.clone())).await?;
-            credential.await.map_err(|_| gone())?
+            unlocked.await.map_err(|_| gone())?
         })
     }
 
@@ -213,11 +211,11 @@ async fn read(
         };
         match message {
             NotaryMessage::Answers(answers) => hand_out(&waiting, answers, attached),
-            NotaryMessage::Unlocked { ticket } => {
+            NotaryMessage::Unlocked { ticket, released } => {
                 let reply = lock(&waiting).unlocks.remove(&ticket);
-                if let (Some(reply), Some(credential)) = (reply, attached.into_iter().next()) {
+                if let (Some(reply), Some(unlocked)) = (reply, take(released, attached)) {
                     // Who no longer waits has no use for it; it is dropped and zeroized.
-                    let _ = reply.send(Ok(credential));
+                    let _ = reply.send(Ok(unlocked));
                 }
             }
             NotaryMessage::UnlockRefused { ticket, refusal } => {
@@ -235,6 +233,20 @@ async fn read(
     // Dropped senders wake everybody with "gone".
     waiting.answers.clear();
     waiting.unlocks.clear();
+}
+
+/// The attachments as the message names them; nothing when they don't add up.
+fn take(released: Released, mut attached: Vec<CredentialInTransit>) -> Option<Unlocked> {
+    let injected = if released.injects {
+        Some(attached.pop()?)
+    } else {
+        None
+    };
+    (attached.len() == released.watched.len()).then(|| Unlocked {
+        watched: released.watched.into_iter().zip(attached).collect(),
+        injected,
+        watch: released.watch,
+    })
 }
 
 fn hand_out(waiting: &Mutex<Waiting>, answers: Vec<Answered>, attached: Vec<CredentialInTransit>) {

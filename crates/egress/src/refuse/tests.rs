@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use super::*;
-use crate::ports::{Granted, Pending};
+use crate::ports::{AtHand, Granted, Pending, Unlocked};
 use torno_notary_protocol::gate::Outcome;
 use torno_notary_protocol::receipt::Receipt;
-use torno_notary_protocol::transit::CredentialInTransit;
 use torno_policy::facts::RequestFacts;
 
 #[derive(Default)]
 struct Told(Mutex<Vec<(String, u32)>>);
 
 impl Ask for Told {
-    fn ask<'a>(&'a self, _: &'a RequestFacts, _: bool) -> Pending<'a, Result<Granted, Refusal>> {
+    fn ask<'a>(&'a self, _: &'a RequestFacts, _: AtHand) -> Pending<'a, Result<Granted, Refusal>> {
         panic!("must not be asked")
     }
-    fn unlock<'a>(&'a self, _: &'a Receipt) -> Pending<'a, Result<CredentialInTransit, Refusal>> {
+    fn unlock<'a>(&'a self, _: &'a Receipt) -> Pending<'a, Result<Unlocked, Refusal>> {
         panic!("must not be unlocked")
     }
     fn report(&self, _: Outcome) {

@@ -78,6 +78,8 @@ impl Attempt<'_> {
                 .map_err(|e| internal(&e))?;
             let (argv, cwd) = (argv.clone(), "/workspace".to_owned());
             let order = ExecOrder {
+                // Nobody types into an install step.
+                fingerprints: Vec::new(),
                 exec,
                 argv,
                 env,

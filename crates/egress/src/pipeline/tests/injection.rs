@@ -249,3 +249,47 @@ async fn a_literal_placeholder_and_an_own_credential_stay_here() {
     assert_eq!(asked[0].presented.len(), 2);
     assert_eq!(asked[0].own_credentials, ["x-api-key"]);
 }
+
+#[tokio::test]
+async fn a_watched_credential_is_scrubbed_from_an_answer_that_did_not_carry_it() {
+    // ATTACK: 105. Kept by the far end since an earlier session, shown before this one used it.
+    const KEPT: &str = "glpat-keptSINCEanEARLIERsession42";
+    let kept = format!(
+        "HTTP/1.1 200 OK\r\nX-Kept: {KEPT}\r\nContent-Length: {}\r\n\r\n{KEPT}\0PAUSE",
+        KEPT.len()
+    );
+    let stage = stage(Notary::yes(), fixed(kept)).await;
+    let stands = ("glpat-PLACEHOLDER".to_owned(), KEPT.to_owned());
+    *stage.notary.watched.lock().unwrap() = Some(stands);
+    let heard = stage.send(get("/public/kept")).await;
+    assert!(heard.contains("X-Kept: glpat-PLACEHOLDER\r\n"), "{heard}");
+    assert!(!heard.contains(KEPT), "{heard}");
+    assert!(!stage.origin.request(0).contains(KEPT));
+    // It asks to have every answer readable, as for a credential that it sent.
+    let sent = stage.origin.request(0);
+    assert!(sent.contains("accept-encoding: identity\r\n"), "{sent}");
+    // The next question says that this watch is taken up: nothing is unlocked again.
+    let heard = stage.send(get("/public/kept")).await;
+    assert!(!heard.contains(KEPT), "{heard}");
+    assert_eq!(*stage.notary.watches.lock().unwrap(), [0, WATCH]);
+    assert_eq!(*stage.notary.unlocks.lock().unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_watched_and_an_injected_credential_come_together() {
+    const KEPT: &str = "glpat-keptSINCEanEARLIERsession42";
+    let both = format!("{SECRET} {KEPT}");
+    let both = format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{both}",
+        both.len()
+    );
+    let stage = stage(Notary::bearer(), fixed(both)).await;
+    let stands = ("glpat-PLACEHOLDER".to_owned(), KEPT.to_owned());
+    *stage.notary.watched.lock().unwrap() = Some(stands);
+    for _ in 0..2 {
+        let heard = stage.send(get("/v1/me")).await;
+        let shown = format!("{} glpat-PLACEHOLDER", placeholder().as_str());
+        assert!(heard.ends_with(&shown), "{heard}");
+        assert!(stage.origin.request(0).contains(SECRET));
+    }
+}

@@ -3,8 +3,8 @@
 //! they are asked, and a client that trusts the session's CA.
 
 use crate::{
-    Ask, AskedDestination, Clock, Dial, Dialed, Granted, Limits, Pending, PinnedRoots, Pipeline,
-    Ports, SessionConfig,
+    Ask, AskedDestination, AtHand, Clock, Dial, Dialed, Granted, Limits, Pending, PinnedRoots,
+    Pipeline, Ports, SessionConfig, Unlocked,
 };
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -30,6 +30,9 @@ pub(super) fn placeholder() -> Placeholder {
     Placeholder::new("ghp_", [7; 16])
 }
 
+/// The newest watch.
+pub(super) const WATCH: u64 = 7;
+
 #[derive(Debug)]
 pub(super) struct Now;
 impl Clock for Now {
@@ -49,6 +52,12 @@ pub(super) struct Notary {
     pub(super) refused: Mutex<Vec<WireRefusal>>,
     pub(super) unlocks: Mutex<u32>,
     pub(super) secret: Mutex<String>,
+    /// Another credential of the session: its placeholder and value.
+    pub(super) watched: Mutex<Option<(String, String)>>,
+    /// Whether the last yes puts a credential in.
+    pub(super) injects: Mutex<bool>,
+    /// The watch that each question said was taken up.
+    pub(super) watches: Mutex<Vec<u64>>,
 }
 
 /// What a yes says.
@@ -89,6 +98,9 @@ impl Notary {
             refused: Mutex::default(),
             unlocks: Mutex::default(),
             secret: Mutex::new(SECRET.to_owned()),
+            watched: Mutex::default(),
+            injects: Mutex::default(),
+            watches: Mutex::default(),
         })
     }
 
@@ -119,7 +131,7 @@ impl Ask for Notary {
     fn ask<'a>(
         &'a self,
         facts: &'a RequestFacts,
-        pooled: bool,
+        at_hand: AtHand,
     ) -> Pending<'a, Result<Granted, Refusal>> {
         Box::pin(async move {
             let mut asked = self.asked.lock().unwrap();
@@ -136,6 +148,11 @@ impl Ask for Notary {
                     issued_ms: 0,
                 })
                 .unwrap();
+            self.watches.lock().unwrap().push(at_hand.watch);
+            let watches = self.watched.lock().unwrap().is_some() && at_hand.watch != WATCH;
+            let unlock = yes.slot.is_some() || watches;
+            let pooled = at_hand.pooled && !watches;
+            *self.injects.lock().unwrap() = yes.slot.is_some();
             let credential = (pooled && yes.slot.is_some()).then(|| self.credential());
             let allowed = Box::new(Allowed {
                 record,
@@ -154,6 +171,7 @@ impl Ask for Notary {
                     placeholder: placeholder().as_str().to_owned(),
                 }),
                 own_credentials: yes.own_credentials,
+                unlock,
             });
             Ok(Granted {
                 allowed,
@@ -162,14 +180,21 @@ impl Ask for Notary {
         })
     }
 
-    fn unlock<'a>(
-        &'a self,
-        receipt: &'a Receipt,
-    ) -> Pending<'a, Result<CredentialInTransit, Refusal>> {
+    fn unlock<'a>(&'a self, receipt: &'a Receipt) -> Pending<'a, Result<Unlocked, Refusal>> {
         Box::pin(async move {
             assert!(key().open(receipt, VALID_MS).is_ok());
             *self.unlocks.lock().unwrap() += 1;
-            Ok(self.credential())
+            let watched = self.watched.lock().unwrap().clone();
+            let transit = |value: String| CredentialInTransit::new(value.into_bytes().into());
+            let injects = *self.injects.lock().unwrap();
+            Ok(Unlocked {
+                watch: if watched.is_some() { WATCH } else { 0 },
+                watched: watched
+                    .into_iter()
+                    .map(|(placeholder, value)| (placeholder, transit(value)))
+                    .collect(),
+                injected: injects.then(|| self.credential()),
+            })
         })
     }
 

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Judging one turn: what it may have, and which records that takes.
+
+use super::{Plain, Releasing, Turn};
+use crate::frames::Reply;
+use crate::gates::GateId;
+use crate::notary::{Notary, Now};
+use crate::receipts::Redeemable;
+use crate::refusals::{refused_event, session_unknown, unlock_refusal};
+use crate::watch::Watching;
+use torno_audit::{Entry, Event, RequestDecided};
+use torno_notary_protocol::gate::{Answer, Question, Ticket};
+use torno_notary_protocol::receipt::Receipt;
+use torno_policy::decide::decide;
+use torno_policy::decision::{Decision, Refusal};
+use torno_policy::facts::{Act, RequestFacts};
+
+/// A turn after it was judged.
+pub(super) enum Judged {
+    Plain(Entry, Plain),
+    Releasing(Releasing),
+    /// Refused without a record: the session's budget is spent, and that was recorded.
+    Unrecorded(Reply),
+}
+
+impl Notary {
+    pub(super) fn judge_turn(&mut self, gate: GateId, turn: Turn, now: Now) -> Judged {
+        match turn {
+            Turn::Question(question) => self.judge(gate, question, now),
+            Turn::Unlock(ticket, receipt) => self.redeem(gate, ticket, &receipt, now),
+        }
+    }
+
+    /// Decides one question.
+    fn judge(&mut self, gate: GateId, question: Question, now: Now) -> Judged {
+        let Question {
+            ticket,
+            facts,
+            pooled,
+            watch,
+        } = question;
+        let id = self.gates.get(&gate).map(|row| row.session.clone());
+        if let Err(refusal) = self.spend(id.as_ref(), 1, now) {
+            return Judged::Unrecorded(Reply::Answer(ticket, Answer::Refused(refusal), None));
+        }
+        let (decision, facts) = self.decide_request(gate, facts, now);
+        let (decision, version) = self.releasable(decision);
+        let (decision, watches) = self.watches(decision, watch);
+        match (decision, version) {
+            // What there is to watch for comes by receipt, whatever the connection.
+            (Decision::Allow(permit), Some(version)) if pooled && !watches => {
+                // The release is a record too; the next question finds the budget spent.
+                if let Some(session) = self.sessions.get_mut(permit.session()) {
+                    session.records += 1;
+                }
+                Judged::Releasing(Releasing {
+                    gate,
+                    ticket,
+                    asked: Some(facts),
+                    permit,
+                    version: Some(version),
+                    watching: Watching::default(),
+                    decision: None,
+                })
+            }
+            (decision, _) => {
+                let decided = RequestDecided::of(&facts, &decision);
+                let event = Event::RequestDecided(Box::new(decided));
+                let plain = Plain::Decided(gate, ticket, Box::new((facts, decision)), watches);
+                Judged::Plain(now.entry(id, event), plain)
+            }
+        }
+    }
+
+    fn decide_request(
+        &self,
+        gate: GateId,
+        facts: RequestFacts,
+        now: Now,
+    ) -> (Decision, RequestFacts) {
+        let row = self.gates.get(&gate);
+        let session = row.and_then(|row| self.sessions.get(&row.session));
+        let (Some(row), Some(session)) = (row, session) else {
+            return (Decision::Deny(session_unknown()), facts);
+        };
+        let act = Act::Request(facts);
+        let decision = decide(&self.layers(session, row.generation, now), &act);
+        match act {
+            Act::Request(facts) => (decision, facts),
+            // INVARIANT: the act was made three lines above.
+            Act::Tool(_) => std::process::abort(),
+        }
+    }
+
+    /// A yes with a credential is a no when that credential can't be unlocked right now.
+    fn releasable(&self, decision: Decision) -> (Decision, Option<u32>) {
+        let Decision::Allow(permit) = decision else {
+            return (decision, None);
+        };
+        let tenant = self.sessions.get(permit.session()).map(|s| &s.tenant);
+        match (permit.injection(), tenant) {
+            (Some(_), Some(tenant)) => match self.vault.version_for(tenant, &permit) {
+                Ok(version) => (Decision::Allow(permit), Some(version)),
+                Err(error) => (Decision::Deny(unlock_refusal(&error)), None),
+            },
+            (None, _) | (_, None) => (Decision::Allow(permit), None),
+        }
+    }
+
+    /// Checks a receipt: made here, for this socket's session, fresh, unused, and the session runs.
+    fn redeem(&mut self, gate: GateId, ticket: Ticket, receipt: &Receipt, now: Now) -> Judged {
+        let id = self.gates.get(&gate).map(|row| row.session.clone());
+        let redeemed = self.check_receipt(gate, receipt, now);
+        let redeemed = redeemed.and_then(|(redeemable, decision, target)| {
+            let (version, watching) = self.redeemed(&redeemable).map_err(|r| (r, target))?;
+            Ok(Releasing {
+                gate,
+                ticket,
+                asked: None,
+                permit: redeemable.permit,
+                version,
+                watching,
+                decision: Some(decision),
+            })
+        });
+        let records = redeemed.as_ref().map_or(1, Releasing::count);
+        let records = u64::try_from(records).unwrap_or(u64::MAX);
+        if let Err(refusal) = self.spend(id.as_ref(), records, now) {
+            return Judged::Unrecorded(Reply::UnlockRefused(ticket, refusal));
+        }
+        match redeemed {
+            Ok(release) => Judged::Releasing(release),
+            Err((refusal, target)) => {
+                let event = refused_event(&refusal, &target);
+                let plain = Plain::UnlockRefused(gate, ticket, refusal);
+                Judged::Plain(now.entry(id, event), plain)
+            }
+        }
+    }
+
+    /// What is released for a receipt: the version of the credential to put in, and the watched.
+    fn redeemed(&self, redeemable: &Redeemable) -> Result<(Option<u32>, Watching), Refusal> {
+        let permit = &redeemable.permit;
+        let session = self.sessions.get(permit.session());
+        let tenant = &session.ok_or_else(session_unknown)?.tenant;
+        let version = match permit.injection() {
+            Some(_) => Some(self.vault.version_for(tenant, permit)),
+            None => None,
+        };
+        let version = version.transpose().map_err(|e| unlock_refusal(&e))?;
+        let watching = if redeemable.watches {
+            self.watching(tenant, permit)?
+        } else {
+            Watching::default()
+        };
+        Ok((version, watching))
+    }
+}
