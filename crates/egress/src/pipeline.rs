@@ -247,11 +247,7 @@ impl Pipeline {
         idle: Option<Upstream>,
     ) -> Result<Next, Stop> {
         let epoch = self.revocations.epoch();
-        let at_hand = AtHand {
-            pooled: idle.is_some(),
-            watch: self.released.watch(),
-        };
-        let granted = match ask(&self.ports, request, at_hand).await {
+        let granted = match ask(&self.ports, request, self.at_hand(idle.as_ref())).await {
             Ok(granted) => granted,
             Err(refusal) => {
                 // The connection in hand is as good as before.
@@ -308,6 +304,13 @@ impl Pipeline {
             }
             // The reporter tells on its own that it was aborted.
             Err(stop @ (Stop::Gone | Stop::ClientGone | Stop::Stale)) => Err(stop),
+        }
+    }
+
+    fn at_hand(&self, idle: Option<&Upstream>) -> AtHand {
+        AtHand {
+            pooled: idle.is_some(),
+            watch: self.released.watch(),
         }
     }
 
