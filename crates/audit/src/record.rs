@@ -318,6 +318,10 @@ pub enum EndCause {
     Stopped,
     /// A limit of time.
     TimeLimit,
+    /// It held more of the disk than `limits.disk`.
+    DiskLimit,
+    /// The disk ran low, and it held most.
+    DiskFull,
     /// The start failed half-way and was undone.
     StartFailed,
     /// A role of the session died.

@@ -99,6 +99,8 @@ async fn why_lost(desk: &Desk, session: &SessionId) -> Stop {
         match (row.state.as_str(), row.cause.as_deref()) {
             ("killed", _) => return over(KILLED),
             ("ended", Some("time_limit")) => return over(TIME_LIMIT),
+            ("ended", Some("disk_limit")) => return disk_limit(),
+            ("ended", Some("disk_full")) => return disk_full(),
             ("ended", cause) => {
                 state = format!("ended ({})", cause.unwrap_or("no cause given"));
                 break;
@@ -113,6 +115,18 @@ async fn why_lost(desk: &Desk, session: &SessionId) -> Stop {
     ))
     .code("stream_lost")
     .next("look at `torno audit tail` for what happened")
+}
+
+fn disk_limit() -> Stop {
+    Stop::new("the session wrote more into its workspace than limits.disk allows and was ended")
+        .code("disk_limit")
+        .next("raise `disk` in [sandbox] limits; `torno session diff` shows what it had made")
+}
+
+fn disk_full() -> Stop {
+    Stop::new("the disk ran low; this session held most of it and was ended, its copy removed")
+        .code("disk_full")
+        .next("free space, or put Torno's state on a larger file system")
 }
 
 fn over(exit: u8) -> Stop {

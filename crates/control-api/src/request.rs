@@ -201,7 +201,8 @@ pub struct SessionRow {
     pub session: SessionId,
     /// `starting`, `installing`, `running`, `ended`, `killed`.
     pub state: String,
-    /// Why it ended, when it did: `exited`, `stopped`, `time_limit`, `start_failed`, `role_died`.
+    /// Why it ended, when it did: `exited`, `stopped`, `time_limit`,
+    /// `disk_limit`, `disk_full`, `start_failed`, `role_died`.
     pub cause: Option<String>,
     /// The level.
     pub isolation: Isolation,

@@ -120,13 +120,24 @@ fn obey(desk: &Rc<Desk>, message: FromSupervisor, descriptors: Vec<OwnedFd>) -> 
     Ok(())
 }
 
-/// What the launcher says unasked: a sandbox's first process ended by itself.
+/// What the launcher says unasked: a sandbox's first process ended by itself, or it must end.
 fn launcher_event(desk: &Rc<Desk>, reply: &LauncherReply) {
-    if let LauncherReply::SandboxEnded { session } = reply {
+    match reply {
         // While a session starts, that is its start's to judge.
-        if desk.sessions.with(session, |row| row.life) == Some(Life::Running) {
+        LauncherReply::SandboxEnded { session }
+            if desk.sessions.with(session, |row| row.life) == Some(Life::Running) =>
+        {
             end_later(desk, session.clone(), EndCause::Exited);
         }
+        LauncherReply::DiskSpent { session, low } => {
+            let cause = if *low {
+                EndCause::DiskFull
+            } else {
+                EndCause::DiskLimit
+            };
+            end_later(desk, session.clone(), cause);
+        }
+        _ => {}
     }
 }
 

@@ -5,6 +5,7 @@
 //! no session data but shape, and opens no path that a client named but the read-only directories
 //! of an accepted policy.
 
+mod disk;
 mod levels;
 mod places;
 mod removal;
@@ -13,6 +14,7 @@ mod sandboxes;
 use crate::orders::{FromSupervisor, LauncherReply, LauncherRequest, SandboxReady};
 use crate::role_channel::{self, exactly, receive};
 use anyhow::{Context, bail};
+use disk::{DiskWatch, Over};
 use sandboxes::{Failed, Sandboxes};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -42,7 +44,8 @@ pub(crate) async fn run(supervisor: Channel, rights: Result<(), Refusal>) -> any
     let [desk] = exactly(descriptors)?;
     let desk = Channel::new(desk)?;
     torno_sandbox::adopt_orphans().context("subreaper")?;
-    let mut sandboxes = Sandboxes::new(&start, rights)?;
+    let (disk, mut over) = DiskWatch::start(start.directory.clone()).context("disk watch")?;
+    let mut sandboxes = Sandboxes::new(&start, rights, disk)?;
     let mut gates: BTreeMap<SessionId, Channel> = BTreeMap::new();
     let (ended, mut endings) = mpsc::unbounded_channel();
     loop {
@@ -74,6 +77,12 @@ pub(crate) async fn run(supervisor: Channel, rights: Result<(), Refusal>) -> any
                 let (reply, give) = service.serve(request, given).await;
                 let give: Vec<_> = give.iter().map(AsFd::as_fd).collect();
                 role_channel::send(&desk, &reply, &give).await?;
+            }
+            Some(Over { session, low }) = over.recv() => {
+                // The desk ends it, gate first: were its sandbox killed here, its end would look like
+                // a gate's that died.
+                let event = LauncherReply::DiskSpent { session, low };
+                role_channel::send(&desk, &event, &[]).await?;
             }
             Some(session) = endings.recv() => {
                 let event = LauncherReply::SandboxEnded { session };

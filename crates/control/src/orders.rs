@@ -246,6 +246,13 @@ pub(crate) enum LauncherReply {
         /// What to do next.
         hint: String,
     },
+    /// Not a reply: the session holds more of the disk than it may, and must end.
+    DiskSpent {
+        /// Which.
+        session: SessionId,
+        /// The file system itself runs low.
+        low: bool,
+    },
     /// Not a reply: the sandbox's first process ended by itself.
     SandboxEnded {
         /// Which.

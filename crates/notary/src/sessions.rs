@@ -368,6 +368,8 @@ pub(crate) const fn cause(cause: desk::EndCause) -> EndCause {
         desk::EndCause::Exited => EndCause::Exited,
         desk::EndCause::Stopped => EndCause::Stopped,
         desk::EndCause::TimeLimit => EndCause::TimeLimit,
+        desk::EndCause::DiskLimit => EndCause::DiskLimit,
+        desk::EndCause::DiskFull => EndCause::DiskFull,
         desk::EndCause::StartFailed => EndCause::StartFailed,
         desk::EndCause::RoleDied => EndCause::RoleDied,
     }

@@ -3,6 +3,8 @@
 
 use crate::stage::at_each_level;
 use std::collections::BTreeSet;
+use std::process::Stdio;
+use torno_stage::daemon::POLICY;
 
 #[test]
 fn processes_mounts_cgroups_and_files_are_gone() {
@@ -58,4 +60,34 @@ fn traces(home: &std::path::Path) -> BTreeSet<String> {
         traces.insert(format!("directory: {}", entry.path().display()));
     }
     traces
+}
+
+// ATTACK: 158
+#[test]
+fn a_session_that_holds_more_than_its_disk_is_ended_and_the_others_go_on() {
+    at_each_level("more than its disk", |stage, level| {
+        let policy = POLICY.replace("pids = 256", "pids = 256, disk = \"16MiB\"");
+        stage.daemon.write_workspace("torno.toml", &policy).unwrap();
+        stage.torno(&["trust", "--yes"]).good();
+        let mut other = stage.daemon.run_command(level, &["sleep", "60"]);
+        let mut other = other
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let fills = [
+            "head -c 30M /dev/zero > big; sleep 60",
+            // Removed, and still open.
+            "exec 9> gone; rm gone; head -c 30M /dev/zero >&9; sleep 60",
+            "mkdir many; cd many; seq 1 40000 | xargs touch; sleep 60",
+        ];
+        for fill in fills {
+            let ran = stage.shell(level, fill);
+            assert_eq!(ran.code, Some(125), "{fill}: {ran:?}");
+            assert!(ran.stderr.contains("limits.disk"), "{fill}: {ran:?}");
+        }
+        assert!(other.try_wait().unwrap().is_none(), "the other one ended");
+        stage.torno(&["kill", "--all"]).good();
+        other.wait().unwrap();
+    });
 }

@@ -95,7 +95,11 @@ impl Launcher {
         let (reader, queue) = (Rc::clone(&channel), Rc::clone(&waiting));
         tokio::task::spawn_local(async move {
             while let Ok(Some((reply, given))) = receive::<LauncherReply>(&reader).await {
-                if matches!(reply, LauncherReply::SandboxEnded { .. }) {
+                let is_event = matches!(
+                    reply,
+                    LauncherReply::SandboxEnded { .. } | LauncherReply::DiskSpent { .. }
+                );
+                if is_event {
                     // The receiver lives as long as the desk.
                     let _ = event.send(reply);
                 } else if let Some(waiter) = queue.borrow_mut().pop_front() {

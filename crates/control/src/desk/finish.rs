@@ -40,8 +40,9 @@ pub(super) async fn end(desk: &Rc<Desk>, session: &SessionId, cause: EndCause) {
     if let Err(error) = desk.notary.ask(end).await {
         tracing::error!("end of {session}: {error:#}");
     }
-    remove(desk, session, cause != EndCause::StartFailed).await;
-    if cause != EndCause::StartFailed {
+    let keep = !matches!(cause, EndCause::StartFailed | EndCause::DiskFull);
+    remove(desk, session, keep).await;
+    if keep {
         workspace::count_changes(desk, session).await;
     }
     desk.sessions.over(session, Life::Ended(cause));

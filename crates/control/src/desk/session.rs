@@ -296,6 +296,8 @@ fn cause_name(cause: EndCause) -> &'static str {
         EndCause::Exited => "exited",
         EndCause::Stopped => "stopped",
         EndCause::TimeLimit => "time_limit",
+        EndCause::DiskLimit => "disk_limit",
+        EndCause::DiskFull => "disk_full",
         EndCause::StartFailed => "start_failed",
         EndCause::RoleDied => "role_died",
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The sandboxes of this machine: their lives and their id ranges.
 
+use super::disk::DiskWatch;
 use super::levels;
 use super::places::{self, Places};
 use crate::orders::{ProbeResult, SandboxOrder, Start};
@@ -65,6 +66,7 @@ pub(super) struct StartedSandbox {
 /// Every sandbox.
 pub(super) struct Sandboxes {
     pub(super) places: Places,
+    disk: DiskWatch,
     guest: Result<VerifiedGuest, String>,
     facts: HostFacts,
     live: BTreeMap<SessionId, Life>,
@@ -82,7 +84,11 @@ struct Life {
 
 impl Sandboxes {
     /// Reads the host's facts, and removes what an earlier life left behind.
-    pub(super) fn new(start: &Start, rights: Result<(), Refusal>) -> anyhow::Result<Self> {
+    pub(super) fn new(
+        start: &Start,
+        rights: Result<(), Refusal>,
+        disk: DiskWatch,
+    ) -> anyhow::Result<Self> {
         let mut paths = Paths {
             keeper: Some(PathBuf::from("/proc/self/exe")),
             ..Paths::default()
@@ -103,6 +109,7 @@ impl Sandboxes {
         }
         Ok(Self {
             places: Places::new(start.directory.clone(), facts.rights == Ok(Rights::Root))?,
+            disk,
             guest: load_guest(&start.guest),
             facts,
             live: BTreeMap::new(),
@@ -119,6 +126,7 @@ impl Sandboxes {
         bound: Option<OwnedFd>,
     ) -> Result<StartedSandbox, Failed> {
         let session = order.session.clone();
+        let disk_bytes = order.limits.disk_bytes;
         self.places.check_fence(&session)?;
         if self.live.contains_key(&session) {
             return Err(Failed::internal("the session has a sandbox already"));
@@ -145,6 +153,8 @@ impl Sandboxes {
         let process = started.handle.process().try_clone_to_owned();
         let process = process.map_err(|e| Failed::internal(&e.to_string()))?;
         self.ranges.insert(range);
+        let groups = started.handle.directories();
+        self.disk.add(session.clone(), disk_bytes, groups);
         self.live.insert(
             session,
             Life {
@@ -268,6 +278,7 @@ impl Sandboxes {
             return Ok(());
         };
         self.ranges.remove(&life.range);
+        self.disk.remove(session);
         life.handle
             .remove()
             .map_err(|e| Failed::new("sandbox_left", &e, "run `torno doctor`"))
