@@ -79,8 +79,8 @@ pub(crate) async fn run(supervisor: Channel, rights: Result<(), Refusal>) -> any
                 role_channel::send(&desk, &reply, &give).await?;
             }
             Some(Over { session, low }) = over.recv() => {
-                // The desk ends it, gate first: were its sandbox killed here, its end would look like
-                // a gate's that died.
+                // The desk ends it, gate first. Were its sandbox killed here, that would look like
+                // the death of its gate.
                 let event = LauncherReply::DiskSpent { session, low };
                 role_channel::send(&desk, &event, &[]).await?;
             }
