@@ -2,11 +2,16 @@
 //! A Torno of one's own: the shipped binaries, a fresh TORNO_HOME, a vault with the world's two
 //! credentials bound as an operator binds them, and a workspace with an accepted torno.toml.
 
-use crate::world::World;
+mod account;
 mod binaries;
+mod groups;
+mod home;
 mod refusals;
 mod vault;
 
+use crate::world::World;
+use account::Account;
+pub use account::{Given, Who};
 pub use binaries::{binaries, granted_hosts, works};
 pub use refusals::last_refusal;
 
@@ -51,6 +56,7 @@ methods = ["GET", "POST"]
 /// A running tornod and its surroundings.
 #[derive(Debug)]
 pub struct Daemon {
+    account: Option<Account>,
     home: TempDir,
     binaries: PathBuf,
     daemon: Option<Child>,
@@ -62,7 +68,15 @@ impl Daemon {
     /// # Errors
     /// When a binary is missing, or a command of the operator fails.
     pub fn start(world: &World) -> Result<Self> {
-        let daemon = Self::bare(&world.upstreams())?;
+        Self::start_as(Who::Caller, world)
+    }
+
+    /// The same, run by somebody.
+    ///
+    /// # Errors
+    /// As [`Self::start`]; and when no user can be made.
+    pub fn start_as(who: Who, world: &World) -> Result<Self> {
+        let daemon = Self::bare_as(who, &world.upstreams())?;
         daemon.make_vault(world)?;
         daemon.write_workspace("torno.toml", POLICY)?;
         daemon.must(&["trust", "--yes"])?;
@@ -74,20 +88,51 @@ impl Daemon {
     /// # Errors
     /// When a binary is missing or tornod does not start.
     pub fn bare(upstreams: &str) -> Result<Self> {
+        Self::bare_as(Who::Caller, upstreams)
+    }
+
+    /// The same, run by somebody.
+    ///
+    /// # Errors
+    /// As [`Self::bare`]; and when no user can be made.
+    pub fn bare_as(who: Who, upstreams: &str) -> Result<Self> {
+        match who {
+            Who::Caller => Self::make(None, upstreams),
+            Who::User => Self::of_user(Given::ALL, upstreams),
+        }
+    }
+
+    /// Starts one as an ordinary user who was given so much.
+    ///
+    /// # Errors
+    /// As [`Self::bare_as`].
+    pub fn of_user(given: Given, upstreams: &str) -> Result<Self> {
+        Self::make(Some(given), upstreams)
+    }
+
+    fn make(user: Option<Given>, upstreams: &str) -> Result<Self> {
         let home = tempfile::Builder::new()
             .prefix("torno-home-")
             .tempdir()
             .context("no temporary directory")?;
-        for directory in ["config", "state", "workspace", "outside"] {
-            std::fs::create_dir(home.path().join(directory)).context("no directory")?;
-        }
-        std::fs::write(home.path().join("config/upstreams.toml"), upstreams)
-            .context("no upstreams.toml")?;
+        let binaries = binaries()?;
+        let account = user.map(|given| Account::make(home.path(), &binaries, given));
         let mut daemon = Self {
+            account: account.transpose()?,
             home,
-            binaries: binaries()?,
+            binaries,
             daemon: None,
         };
+        daemon.give("")?;
+        for directory in ["config", "state", "run", "workspace", "outside"] {
+            daemon.make_directory(directory)?;
+        }
+        if daemon.account.is_some() {
+            daemon.make_directory("config/torno")?;
+            daemon.make_directory("state/torno")?;
+        }
+        let config = daemon.place("config").join("upstreams.toml");
+        daemon.write(&config, upstreams)?;
         daemon.up()?;
         Ok(daemon)
     }
@@ -102,16 +147,15 @@ impl Daemon {
             .append(true)
             .open(self.log())
             .context("no log")?;
-        let program = self.binaries.join("tornod");
         let mut child = self
-            .surround(Command::new(&program))
+            .program("tornod")
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(log.try_clone().context("no log")?)
             .stderr(log)
             .process_group(0)
             .spawn()
-            .with_context(|| format!("cannot start {}", program.display()))?;
+            .context("cannot start tornod")?;
         let end = Instant::now() + START_WAIT;
         while !self.answers() {
             if Instant::now() > end || child.try_wait().context("tornod")?.is_some() {
@@ -186,19 +230,10 @@ impl Daemon {
         self.daemon.as_ref().map(Child::id)
     }
 
-    /// Writes a file of the workspace.
-    ///
-    /// # Errors
-    /// When it can't be written.
-    pub fn write_workspace(&self, name: &str, content: &str) -> Result<()> {
-        std::fs::write(self.workspace().join(name), content)
-            .with_context(|| format!("cannot write {name} of the workspace"))
-    }
-
     /// A `torno` command in the workspace, as the operator types it.
     #[must_use]
     pub fn torno(&self, arguments: &[&str]) -> Command {
-        let mut command = self.surround(Command::new(self.binaries.join("torno")));
+        let mut command = self.program("torno");
         command
             .args(arguments)
             .current_dir(self.workspace())
@@ -263,52 +298,26 @@ impl Daemon {
         Ok(rows.iter().filter_map(running).collect())
     }
 
-    /// The environment of operator commands and of tornod: nothing of ours but `PATH`.
-    fn surround(&self, mut command: Command) -> Command {
+    /// One of the programs, as whoever runs this Torno, with nothing of our environment but `PATH`.
+    fn program(&self, name: &str) -> Command {
+        let mut command = match &self.account {
+            None => Command::new(self.binaries.join(name)),
+            Some(account) => account.command(name, name == "tornod"),
+        };
+        let home = self.home.path();
         command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("HOME", self.home.path().join("outside"))
-            .env("TORNO_HOME", self.home.path())
+            .env("HOME", home.join("outside"))
             .env("NO_COLOR", "1");
+        match self.account {
+            None => command.env("TORNO_HOME", home),
+            Some(_) => command
+                .env("XDG_RUNTIME_DIR", home.join("run"))
+                .env("XDG_STATE_HOME", home.join("state"))
+                .env("XDG_CONFIG_HOME", home.join("config")),
+        };
         command
-    }
-
-    /// `TORNO_HOME`.
-    #[must_use]
-    pub fn home(&self) -> &Path {
-        self.home.path()
-    }
-
-    /// The vault's key file.
-    #[must_use]
-    pub fn key_file(&self) -> PathBuf {
-        self.home.path().join("outside/unseal.key")
-    }
-
-    /// The workspace of this Torno's runs.
-    #[must_use]
-    pub fn workspace(&self) -> PathBuf {
-        self.home.path().join("workspace")
-    }
-
-    /// The record's directory.
-    #[must_use]
-    pub fn record(&self) -> PathBuf {
-        self.home.path().join("state/notary/record")
-    }
-
-    /// The daemon's log.
-    #[must_use]
-    pub fn log(&self) -> PathBuf {
-        self.home.path().join("state/tornod.log")
-    }
-
-    /// What the daemon logged so far.
-    #[must_use]
-    pub fn log_text(&self) -> String {
-        let bytes = std::fs::read(self.log()).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// The record, one JSON object for each line that is one.

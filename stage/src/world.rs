@@ -20,6 +20,7 @@ use anyhow::{Context, Result};
 use std::fmt::Write as _;
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -69,6 +70,9 @@ impl World {
             .context("no temporary directory")?;
         let authority = Authority::new("Torno stage, throw-away authority")?;
         std::fs::write(directory.path().join("ca.pem"), authority.pem()).context("no CA file")?;
+        // An ordinary user's Torno reads that file too.
+        let passable = std::fs::Permissions::from_mode(0o711);
+        std::fs::set_permissions(directory.path(), passable).context("the world's directory")?;
         let repositories = directory.path().join("repositories");
         for name in ["acme/app", "acme/secret-plans"] {
             make_repository(&repositories, name)?;

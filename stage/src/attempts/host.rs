@@ -67,8 +67,9 @@ except OSError as error:
         Goal::Says("connected to"),
         "no host socket is inside",
         r"
-for path in ['@TORNO_HOME@/run/desk.sock', '@TORNO_HOME@/run/notary.sock',
-             '@TORNO_HOME@/run/kill.sock', '/run/torno/desk.sock', '/run/docker.sock']:
+own = ['@TORNO_HOME@/run/%s%s.sock' % (place, name)
+       for place in ['', 'torno/'] for name in ['desk', 'notary', 'kill']]
+for path in own + ['/run/torno/desk.sock', '/run/docker.sock']:
     for kind in [socket.SOCK_SEQPACKET, socket.SOCK_STREAM]:
         try:
             stream = socket.socket(socket.AF_UNIX, kind)
@@ -84,11 +85,12 @@ for path in ['@TORNO_HOME@/run/desk.sock', '@TORNO_HOME@/run/notary.sock',
         Goal::Says("read the record"),
         "the record is out of reach",
         r"
-try:
-    for name in os.listdir('@TORNO_HOME@/state/notary'):
-        out('read the record: ' + name)
-except OSError as error:
-    out(error)
+for place in ['@TORNO_HOME@/state/notary', '@TORNO_HOME@/state/torno/notary']:
+    try:
+        for name in os.listdir(place):
+            out('read the record: ' + name)
+    except OSError as error:
+        out(error)
 ",
     ),
     host(

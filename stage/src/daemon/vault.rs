@@ -21,8 +21,7 @@ const API_PATHS: [&str; 10] = [
 
 impl Daemon {
     pub(super) fn make_vault(&self, world: &World) -> Result<()> {
-        std::fs::write(self.key_file(), format!("{}{}", random()?, random()?))
-            .context("no key file")?;
+        self.write(&self.key_file(), &format!("{}{}", random()?, random()?))?;
         let key = self.key_file();
         self.must(&["vault", "init", "--key-file", text(&key)?])?;
         self.put("api", "sk-live-", &world.api_token)?;
@@ -45,7 +44,7 @@ impl Daemon {
     /// When `torno secret put` refuses.
     pub fn put(&self, name: &str, shape: &str, value: &str) -> Result<()> {
         let file = self.home.path().join("outside/value");
-        std::fs::write(&file, value).context("no file for a value")?;
+        self.write(&file, value)?;
         let done = self.must(&[
             "secret",
             "put",

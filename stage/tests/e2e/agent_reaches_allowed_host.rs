@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What was granted works: with a credential, without one, over a kept-alive connection.
 
-use crate::stage::at_each_level;
+use crate::stage::at_each_level_for_both;
 use torno_stage::work;
 
 #[test]
 fn both_credentials_are_used_and_the_far_end_saw_the_real_ones() {
-    at_each_level("both credentials are used", |stage, level| {
+    at_each_level_for_both("both credentials are used", |stage, level| {
         for done in work::all(&stage.daemon, &stage.world, level).unwrap() {
             assert_eq!(done.result, Ok(()), "{}", done.name);
         }
@@ -15,7 +15,7 @@ fn both_credentials_are_used_and_the_far_end_saw_the_real_ones() {
 
 #[test]
 fn many_requests_on_one_connection_are_each_decided_and_recorded() {
-    at_each_level("many requests on one connection", |stage, level| {
+    at_each_level_for_both("many requests on one connection", |stage, level| {
         let urls = "https://api.torno.test/public ".repeat(5);
         let script = format!(
             "curl -sS -f {urls} -w '%{{num_connects}}\\n' -o /dev/null -o /dev/null \
@@ -33,7 +33,7 @@ fn many_requests_on_one_connection_are_each_decided_and_recorded() {
 
 #[test]
 fn large_bodies_pass_both_ways_unchanged() {
-    at_each_level("large bodies pass", |stage, level| {
+    at_each_level_for_both("large bodies pass", |stage, level| {
         let script = "head -c 5000000 /dev/urandom > body && sha256sum body \
             && curl -sS -f -o /dev/null -T body -X POST -H \"authorization: Bearer $API_TOKEN\" \
             https://api.torno.test/upload";
