@@ -2,16 +2,13 @@
 //! A Torno of one's own: the shipped binaries, a fresh TORNO_HOME, a vault with the world's two
 //! credentials bound as an operator binds them, and a workspace with an accepted torno.toml.
 
-mod account;
 mod binaries;
-mod groups;
 mod home;
 mod refusals;
 mod vault;
 
+use crate::account::{Account, Given, Who};
 use crate::world::World;
-use account::Account;
-pub use account::{Given, Who};
 pub use binaries::{binaries, granted_hosts, works};
 pub use refusals::last_refusal;
 
@@ -118,12 +115,11 @@ impl Daemon {
         let binaries = binaries()?;
         let account = user.map(|given| Account::make(home.path(), &binaries, given));
         let mut daemon = Self {
-            account: account.transpose()?,
+            account: account.transpose().context("no user could be made")?,
             home,
             binaries,
             daemon: None,
         };
-        daemon.give("")?;
         for directory in ["config", "state", "run", "workspace", "outside"] {
             daemon.make_directory(directory)?;
         }
@@ -302,7 +298,10 @@ impl Daemon {
     fn program(&self, name: &str) -> Command {
         let mut command = match &self.account {
             None => Command::new(self.binaries.join(name)),
-            Some(account) => account.command(name, name == "tornod"),
+            Some(account) if name == "tornod" => {
+                account.command_in_groups(&account.programs().join(name))
+            }
+            Some(account) => account.command(&account.programs().join(name)),
         };
         let home = self.home.path();
         command

@@ -14,6 +14,7 @@
 //!
 //! Start reading at [`world`].
 
+pub mod account;
 pub mod attempt;
 pub mod attempts;
 pub mod canary;

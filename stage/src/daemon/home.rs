@@ -18,21 +18,20 @@ impl Daemon {
     pub(super) fn write(&self, path: &Path, content: &str) -> Result<()> {
         std::fs::write(path, content)
             .with_context(|| format!("cannot write {}", path.display()))?;
-        self.account
-            .as_ref()
-            .map_or(Ok(()), |account| account.give(path))
+        self.give(path)
     }
 
     pub(super) fn make_directory(&self, name: &str) -> Result<()> {
-        std::fs::create_dir(self.home.path().join(name)).context("no directory")?;
-        self.give(name)
+        let path = self.home.path().join(name);
+        std::fs::create_dir(&path).context("no directory")?;
+        self.give(&path)
     }
 
-    pub(super) fn give(&self, name: &str) -> Result<()> {
-        let path = self.home.path().join(name);
-        self.account
-            .as_ref()
-            .map_or(Ok(()), |account| account.give(&path))
+    fn give(&self, path: &Path) -> Result<()> {
+        if let Some(account) = &self.account {
+            account.give(path)?;
+        }
+        Ok(())
     }
 
     /// `run`, `state` or `config`: with `TORNO_HOME` as they are, else `torno` in them (XDG).

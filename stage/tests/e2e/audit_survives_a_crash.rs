@@ -3,15 +3,17 @@
 //! credential that the far end saw has its record, and nothing of the sandbox lives on. The long
 //! form is `cargo xtask campaign crash`.
 
-use crate::stage::{Stage, at_each_level};
+use crate::stage::{Stage, at_each_level_as};
 use std::time::Duration;
+use torno_stage::account::Who;
 use torno_stage::crash::{Blow, ROLES, Step, strike};
+use torno_stage::daemon::Daemon;
 
 #[test]
 fn each_role_may_die_in_the_middle_of_work() {
-    at_each_level("each role may die", |stage, level| {
+    at_each_level_as(&Who::ALL, "each role may die", |who, stage, level| {
         // The story's own stage stays whole; the blows fall on another daemon of the same world.
-        let mut daemon = torno_stage::daemon::Daemon::start(&stage.world).unwrap();
+        let mut daemon = Daemon::start_as(who, &stage.world).unwrap();
         for role in ROLES {
             let after = Duration::from_millis(50);
             let blow = Blow {

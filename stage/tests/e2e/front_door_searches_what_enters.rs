@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What enters a sandbox is searched like what leaves it, and its environment starts empty.
 
-use crate::stage::{Ran, Stage, at_each_level};
+use crate::stage::{Ran, Stage, at_each_level_for_both};
 use std::io::Write;
 use std::process::Stdio;
 use std::time::Duration;
 
 #[test]
 fn a_vault_value_in_the_workspace_stops_the_start_and_its_place_is_named() {
-    at_each_level("a vault value in the workspace", |stage, level| {
+    at_each_level_for_both("a vault value in the workspace", |stage, level| {
         let text = format!("token: {}\n", stage.world.api_token);
         stage.daemon.write_workspace("notes.md", &text).unwrap();
         let ran = stage.run(level, &["cat", "notes.md"]);
@@ -21,7 +21,7 @@ fn a_vault_value_in_the_workspace_stops_the_start_and_its_place_is_named() {
 
 #[test]
 fn a_vault_value_as_argument_or_variable_stops_the_start() {
-    at_each_level("a vault value as argument", |stage, level| {
+    at_each_level_for_both("a vault value as argument", |stage, level| {
         let token = stage.world.api_token.clone();
         let ran = stage.run(level, &["echo", &token]);
         assert_eq!(ran.code, Some(125), "{ran:?}");
@@ -42,7 +42,7 @@ fn a_vault_value_as_argument_or_variable_stops_the_start() {
 
 #[test]
 fn a_vault_value_on_standard_input_ends_the_command_before_it_reads_it() {
-    at_each_level("a vault value on standard input", |stage, level| {
+    at_each_level_for_both("a vault value on standard input", |stage, level| {
         let token = stage.world.api_token.clone();
         let (early, late) = token.split_at(5);
         let harmless = format!("{early}x\nline 2\n");
@@ -84,7 +84,7 @@ fn with_input(stage: &Stage, level: &str, pieces: &[&str]) -> Ran {
 
 #[test]
 fn credential_files_of_the_workspace_are_hidden_and_named() {
-    at_each_level("credential files are hidden", |stage, level| {
+    at_each_level_for_both("credential files are hidden", |stage, level| {
         let files = [
             (".env", "DATABASE_PASSWORD=hunter2hunter2hunter2\n"),
             (
@@ -119,7 +119,7 @@ fn credential_files_of_the_workspace_are_hidden_and_named() {
 
 #[test]
 fn nothing_of_the_callers_environment_enters() {
-    at_each_level("the environment starts empty", |stage, level| {
+    at_each_level_for_both("the environment starts empty", |stage, level| {
         let mut run = stage.daemon.run_command(level, &["env"]);
         run.env("MY_OWN_TOKEN", "not-for-you")
             .env("AWS_SECRET_ACCESS_KEY", "not-for-you");

@@ -2,7 +2,7 @@
 //! Git over HTTPS with a real git and a real git server: the granted repository and branches work,
 //! others do not, and no client-side setting changes that.
 
-use crate::stage::at_each_level;
+use crate::stage::at_each_level_for_both;
 use torno_stage::world::git::reference;
 
 const GIT: &str = "git -c user.name=a -c user.email=a@torno.test -c advice.detachedHead=false";
@@ -10,7 +10,7 @@ const CLONE: &str = "git clone --quiet https://git.torno.test/acme/app work && c
 
 #[test]
 fn an_agent_branch_is_pushed_and_main_is_not() {
-    at_each_level("an agent branch is pushed", |stage, level| {
+    at_each_level_for_both("an agent branch is pushed", |stage, level| {
         let repositories = stage.world.repositories();
         let main = reference(&repositories, "acme/app", "refs/heads/main");
         let commit = format!("{CLONE} && {GIT} commit --quiet --allow-empty -m x");
@@ -28,7 +28,7 @@ fn an_agent_branch_is_pushed_and_main_is_not() {
 
 #[test]
 fn a_push_of_both_branches_moves_neither() {
-    at_each_level("a push of both branches", |stage, level| {
+    at_each_level_for_both("a push of both branches", |stage, level| {
         let repositories = stage.world.repositories();
         let main = reference(&repositories, "acme/app", "refs/heads/main");
         let script = format!(
@@ -49,7 +49,7 @@ fn a_push_of_both_branches_moves_neither() {
 
 #[test]
 fn another_repository_is_not_cloned() {
-    at_each_level("another repository", |stage, level| {
+    at_each_level_for_both("another repository", |stage, level| {
         let urls = [
             "https://git.torno.test/acme/secret-plans",
             "https://git.torno.test/acme/app/../secret-plans",
@@ -71,7 +71,7 @@ fn another_repository_is_not_cloned() {
 
 #[test]
 fn an_ssh_remote_of_the_granted_repository_is_rewritten() {
-    at_each_level("an ssh remote", |stage, level| {
+    at_each_level_for_both("an ssh remote", |stage, level| {
         let script = "git clone --quiet git@git.torno.test:acme/app work && cat work/README";
         let ran = stage.shell(level, script).good();
         assert_eq!(ran.stdout.trim(), "acme/app");

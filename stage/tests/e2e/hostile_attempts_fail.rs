@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The demo's attempts, each with its wall off and then sealed, as tests.
 
-use crate::stage::at_each_level;
+use crate::stage::at_each_level_for_both;
 use torno_stage::props::Props;
 use torno_stage::unwalled::{PYTHON, Unwalled};
 use torno_stage::{attempts, trial};
 
 #[test]
 fn every_attempt_succeeds_unwalled_and_fails_sealed() {
-    at_each_level("hostile attempts", |stage, level| {
+    at_each_level_for_both("hostile attempts", |stage, level| {
         let daemon = &stage.daemon;
         let mut props = Props::new(&stage.world, daemon.home(), &daemon.key_file()).unwrap();
         let secrets = trial::secrets(&stage.world, &props);

@@ -2,7 +2,7 @@
 //! Bytes that are no request, or two at once, sent from inside over TLS to a granted host: each is
 //! refused with a status, and none reaches the far end.
 
-use crate::stage::at_each_level;
+use crate::stage::at_each_level_for_both;
 use torno_stage::unwalled::PYTHON;
 
 /// Name, bytes after TLS to api.torno.test, and the statuses that are right.
@@ -189,7 +189,7 @@ for case in sys.argv[1:]:
 #[test]
 fn each_malformed_request_is_refused_and_reaches_nobody() {
     use base64::Engine;
-    at_each_level("hostile HTTP", |stage, level| {
+    at_each_level_for_both("hostile HTTP", |stage, level| {
         let encoded: Vec<String> = CASES
             .iter()
             .map(|(_, bytes, _)| base64::engine::general_purpose::STANDARD.encode(bytes))

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! After a session nothing of it is left: no process, cgroup, mount, directory, listed session.
 
-use crate::stage::at_each_level;
+use crate::stage::{at_each_level, at_each_level_for_both};
 use std::collections::BTreeSet;
 use std::process::Stdio;
-use torno_stage::daemon::POLICY;
+use torno_stage::daemon::{Daemon, POLICY};
 
 #[test]
 fn processes_mounts_cgroups_and_files_are_gone() {
-    at_each_level("nothing outlives a session", |stage, level| {
+    at_each_level_for_both("nothing outlives a session", |stage, level| {
         // A copied workspace stays for `torno session apply`; without one nothing stays.
         let shell = |script: &str| {
             stage.torno(&[
@@ -25,11 +25,11 @@ fn processes_mounts_cgroups_and_files_are_gone() {
             ])
         };
         shell("true").good();
-        let before = traces(stage.daemon.home());
+        let before = traces(&stage.daemon);
         // Double forks that would outlive their parent.
         shell("(setsid sleep 300 &) ; (nohup sleep 300 >/dev/null 2>&1 &) ; true").good();
         assert_eq!(shell("exit 3").code, Some(3));
-        let after = traces(stage.daemon.home());
+        let after = traces(&stage.daemon);
         let left: Vec<_> = after.difference(&before).collect();
         assert!(left.is_empty(), "{left:#?}");
         assert!(stage.daemon.sessions().unwrap().is_empty());
@@ -37,8 +37,8 @@ fn processes_mounts_cgroups_and_files_are_gone() {
 }
 
 /// Mounts below this home, sleeping leftovers, and directories of sandboxes.
-fn traces(home: &std::path::Path) -> BTreeSet<String> {
-    let home_text = home.to_str().unwrap();
+fn traces(daemon: &Daemon) -> BTreeSet<String> {
+    let home_text = daemon.home().to_str().unwrap();
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     let mut traces: BTreeSet<String> = mounts
         .lines()
@@ -52,7 +52,7 @@ fn traces(home: &std::path::Path) -> BTreeSet<String> {
             traces.insert(format!("process: {line}"));
         }
     }
-    for entry in std::fs::read_dir(home.join("state/sandboxes"))
+    for entry in std::fs::read_dir(daemon.state().join("sandboxes"))
         .into_iter()
         .flatten()
         .flatten()

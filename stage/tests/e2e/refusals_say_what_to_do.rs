@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Bad input: a clear refusal with what to do next, exit 125, nothing half-applied.
 
-use crate::stage::{Stage, at_each_level};
+use crate::stage::{Stage, at_each_level_for_both};
 use torno_stage::daemon::POLICY;
 
 #[track_caller]
@@ -15,7 +15,7 @@ fn refused(stage: &Stage, arguments: &[&str], says: &str) {
 
 #[test]
 fn a_changed_policy_counts_only_after_it_was_accepted() {
-    at_each_level("a changed policy", |stage, level| {
+    at_each_level_for_both("a changed policy", |stage, level| {
         let wider = format!("{POLICY}\n[[allow]]\nhost = \"evil.torno.test\"\n");
         stage.daemon.write_workspace("torno.toml", &wider).unwrap();
         refused(
@@ -46,7 +46,7 @@ fn an_unknown_key_and_an_over_broad_host_are_refused() {
 
 #[test]
 fn a_sealed_vault_refuses_credentials_and_nothing_else() {
-    at_each_level("a sealed vault", |stage, level| {
+    at_each_level_for_both("a sealed vault", |stage, level| {
         stage.torno(&["vault", "seal"]).good();
         let script = "curl -sS -H \"authorization: Bearer ${API_TOKEN:-none}\" \
             https://api.torno.test/v1/me";
@@ -84,7 +84,7 @@ fn a_level_that_does_not_exist_here_is_refused_with_a_way_on() {
 
 #[test]
 fn two_bindings_that_match_one_request_are_no_binding() {
-    at_each_level("two bindings", |stage, level| {
+    at_each_level_for_both("two bindings", |stage, level| {
         let second = stage.torno(&[
             "secret",
             "bind",

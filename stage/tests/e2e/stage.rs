@@ -4,8 +4,9 @@
 use std::cell::RefCell;
 use std::process::Output;
 use std::sync::OnceLock;
+use torno_stage::account::Who;
 use torno_stage::canary::{Canary, Sweep};
-use torno_stage::daemon::{self, Daemon, Who};
+use torno_stage::daemon::{self, Daemon};
 use torno_stage::world::{EVIL, OTHER, World};
 
 /// The levels of this version.

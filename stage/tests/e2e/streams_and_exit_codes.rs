@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `torno run` is a good citizen of a pipeline: exit code, both outputs, input, time limit.
 
-use crate::stage::at_each_level;
+use crate::stage::at_each_level_for_both;
 use sha2::Digest;
 use std::io::Write;
 use std::process::Stdio;
 
 #[test]
 fn the_exit_code_and_both_outputs_pass_through() {
-    at_each_level("exit code and outputs", |stage, level| {
+    at_each_level_for_both("exit code and outputs", |stage, level| {
         let ran = stage.shell(level, "echo out; echo err >&2; exit 7");
         assert_eq!(
             (ran.stdout.as_str(), ran.code),
@@ -23,7 +23,7 @@ fn the_exit_code_and_both_outputs_pass_through() {
 
 #[test]
 fn input_is_relayed_to_its_end() {
-    at_each_level("input is relayed", |stage, level| {
+    at_each_level_for_both("input is relayed", |stage, level| {
         let mut run = stage.daemon.run_command(level, &["sha256sum"]);
         run.stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -41,7 +41,7 @@ fn input_is_relayed_to_its_end() {
 
 #[test]
 fn the_wall_time_ends_a_session_with_its_own_code() {
-    at_each_level("the wall time", |stage, level| {
+    at_each_level_for_both("the wall time", |stage, level| {
         let ran = stage.torno(&[
             "run",
             "--quiet",
@@ -59,7 +59,7 @@ fn the_wall_time_ends_a_session_with_its_own_code() {
 
 #[test]
 fn a_command_that_does_not_exist_ends_with_127_and_is_named() {
-    at_each_level("a command that does not exist", |stage, level| {
+    at_each_level_for_both("a command that does not exist", |stage, level| {
         let ran = stage.run(level, &["no-such-command"]);
         assert_eq!(ran.code, Some(127), "{ran:?}");
         assert!(ran.stderr.contains("no-such-command"), "{ran:?}");

@@ -2,8 +2,9 @@
 //! cgroups that an administrator hands to a user: one directory in each hierarchy that limits need,
 //! the user's own with its `cgroup.procs` (cgroups(7), "Delegation").
 
-use anyhow::{Context, Result, bail};
+use super::about;
 use std::fmt::Write as _;
+use std::io;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ pub(super) struct Groups {
 impl Groups {
     /// Makes them: below the caller's own in v1, at the top in v2 alone, since no controller can be
     /// handed on past a group that holds processes.
-    pub(super) fn make(name: &str, owner: u32) -> Result<Self> {
+    pub(super) fn make(name: &str, owner: u32) -> io::Result<Self> {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let hierarchies = hierarchies(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"));
         let is_v1 = hierarchies.iter().any(|found| !found.unified);
@@ -37,8 +38,7 @@ impl Groups {
                 found.mount.clone()
             };
             let directory = parent.join(name);
-            std::fs::create_dir(&directory)
-                .with_context(|| format!("cannot make {}", directory.display()))?;
+            std::fs::create_dir(&directory).map_err(about(&directory))?;
             groups.directories.push(directory.clone());
             for file in [
                 "",
@@ -48,7 +48,7 @@ impl Groups {
             ] {
                 let path = directory.join(file);
                 if path.exists() {
-                    chown(&path, Some(owner), Some(owner)).context("cannot hand a group over")?;
+                    chown(&path, Some(owner), Some(owner)).map_err(about(&path))?;
                 }
             }
         }
@@ -149,7 +149,7 @@ fn hierarchies(mountinfo: &str, own: &str) -> Vec<Hierarchy> {
 }
 
 /// v2: the controllers must be handed on to the groups of this directory.
-fn hand_on(top: &Path) -> Result<()> {
+fn hand_on(top: &Path) -> io::Result<()> {
     let file = top.join("cgroup.subtree_control");
     let has_all = || {
         let text = std::fs::read_to_string(&file).unwrap_or_default();
@@ -164,5 +164,6 @@ fn hand_on(top: &Path) -> Result<()> {
     if has_all() {
         return Ok(());
     }
-    bail!("{} hands on no controllers for limits", file.display())
+    let refused = io::Error::other("hands on no controllers for limits");
+    Err(about(&file)(refused))
 }

@@ -2,10 +2,15 @@
 //! Who runs a Torno: the caller, or an ordinary user who is made for it as an administrator makes
 //! one, and is gone with it. The user's lines in passwd(5), group(5) and subuid(5) lie in a mount
 //! namespace of the user's own, so the machine's files are never touched.
+//!
+//! The sandbox's tests read this file too: it uses nothing but the standard library.
 
-use super::groups::Groups;
-use anyhow::{Context, Result, ensure};
-use std::io::{BufRead, BufReader};
+// Named, since a file that is read by its path looks for its parts beside itself.
+#[path = "account/groups.rs"]
+mod groups;
+
+use groups::Groups;
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -42,6 +47,8 @@ pub struct Given {
     pub subordinate_ids: bool,
     /// Groups of the user's own in each cgroup hierarchy that limits need.
     pub groups: bool,
+    /// newuidmap(1) and newgidmap(1).
+    pub map_programs: bool,
 }
 
 impl Given {
@@ -49,6 +56,7 @@ impl Given {
     pub const ALL: Self = Self {
         subordinate_ids: true,
         groups: true,
+        map_programs: true,
     };
 }
 
@@ -66,11 +74,13 @@ const ACCOUNTS_MAX: u32 = 8192;
 const ACCOUNTS_OF_ONE: u32 = 64;
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// Lays the account's files over the machine's and shows the programs in a place that the user can
-/// pass to; then the namespace is held until the standard input ends.
+/// Lays the account's files over the machine's, shows the programs in a place that the user can
+/// pass to, and hides what was not given; then the namespace is held until the standard input ends.
 const HOLD: &str = r#"set -e
 for file in passwd group subuid subgid; do mount --bind "$1/$file" "/etc/$file"; done
 mount --bind "$2" "$3"
+shift 3
+for hidden in "$@"; do mount --bind /dev/null "$hidden"; done
 echo ready
 read -r end || true"#;
 
@@ -82,7 +92,7 @@ exec nsenter --mount="$namespace" --wdns="$PWD" -- \
 
 /// An ordinary user, for one daemon.
 #[derive(Debug)]
-pub(super) struct Account {
+pub struct Account {
     id: u32,
     holder: Child,
     programs: PathBuf,
@@ -90,50 +100,80 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// Makes one whose home is this directory, with these programs.
-    pub(super) fn make(home: &Path, binaries: &Path, given: Given) -> Result<Self> {
-        ensure!(
-            rustix::process::geteuid().is_root(),
-            "not root, so no other user can be made"
-        );
+    /// Makes one whose home is this directory, and shows these programs in it. For root.
+    ///
+    /// # Errors
+    /// When a file, a group or the namespace can't be made.
+    pub fn make(home: &Path, programs: &Path, given: Given) -> io::Result<Self> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed) % ACCOUNTS_OF_ONE;
         let slot = (std::process::id() * ACCOUNTS_OF_ONE + number) % ACCOUNTS_MAX;
         let id = ACCOUNT_FIRST + slot;
         let files = home.join("account");
-        let programs = home.join("programs");
-        std::fs::create_dir(&programs).context("no directory of programs")?;
+        let shown = home.join("programs");
+        std::fs::create_dir(&shown).map_err(about(&shown))?;
         let subordinate = given
             .subordinate_ids
             .then_some(SUBORDINATE_FIRST + slot * SUBORDINATE_IDS);
         write_files(&files, id, subordinate)?;
-        let holder = hold(&files, binaries, &programs)?;
-        let groups = given
-            .groups
-            .then(|| Groups::make(&format!("torno-stage-{id}"), id));
-        Ok(Self {
+        let hidden: &[&str] = if given.map_programs {
+            &[]
+        } else {
+            &["/usr/bin/newuidmap", "/usr/bin/newgidmap"]
+        };
+        let holder = hold(&[&files, programs, &shown], hidden)?;
+        let mut account = Self {
             id,
             holder,
-            programs,
-            groups: groups.transpose()?,
-        })
+            programs: shown,
+            groups: None,
+        };
+        if given.groups {
+            account.groups = Some(Groups::make(&format!("torno-stage-{id}"), id)?);
+        }
+        account.give(home)?;
+        Ok(account)
+    }
+
+    /// The user's id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Where the user sees the programs.
+    #[must_use]
+    pub fn programs(&self) -> &Path {
+        &self.programs
     }
 
     /// Gives the user a file or directory.
-    pub(super) fn give(&self, path: &Path) -> Result<()> {
-        chown(path, Some(self.id), Some(self.id))
-            .with_context(|| format!("cannot give {} away", path.display()))
+    ///
+    /// # Errors
+    /// When it can't be given.
+    pub fn give(&self, path: &Path) -> io::Result<()> {
+        chown(path, Some(self.id), Some(self.id)).map_err(about(path))
     }
 
-    /// One of the programs, as the user; those that start sandboxes are put into the groups.
-    pub(super) fn command(&self, name: &str, in_groups: bool) -> Command {
-        let groups = self.groups.as_ref().filter(|_| in_groups);
-        let join = groups.map(Groups::join).unwrap_or_default();
+    /// A program, as the user.
+    #[must_use]
+    pub fn command(&self, program: &Path) -> Command {
+        self.enter("", program)
+    }
+
+    /// A program that makes groups of its own: as the user, in the groups that were handed over.
+    #[must_use]
+    pub fn command_in_groups(&self, program: &Path) -> Command {
+        let join = self.groups.as_ref().map(Groups::join);
+        self.enter(&join.unwrap_or_default(), program)
+    }
+
+    fn enter(&self, first: &str, program: &Path) -> Command {
         let mut command = Command::new("/bin/sh");
         command
-            .args(["-c", &format!("{join}\n{ENTER}"), "sh"])
+            .args(["-c", &format!("{first}{ENTER}"), "sh"])
             .arg(format!("/proc/{}/ns/mnt", self.holder.id()))
             .arg(self.id.to_string())
-            .arg(self.programs.join(name));
+            .arg(program);
         command
     }
 }
@@ -147,8 +187,8 @@ impl Drop for Account {
 }
 
 /// The machine's own files and the user's lines.
-fn write_files(directory: &Path, id: u32, subordinate: Option<u32>) -> Result<()> {
-    std::fs::create_dir(directory).context("no directory for an account")?;
+fn write_files(directory: &Path, id: u32, subordinate: Option<u32>) -> io::Result<()> {
+    std::fs::create_dir(directory).map_err(about(directory))?;
     let range = subordinate.map(|first| format!("{NAME}:{first}:{SUBORDINATE_IDS}\n"));
     let range = range.unwrap_or_default();
     for (name, line) in [
@@ -161,31 +201,37 @@ fn write_files(directory: &Path, id: u32, subordinate: Option<u32>) -> Result<()
         ("subgid", range),
     ] {
         let own = Path::new("/etc").join(name);
-        let text = std::fs::read_to_string(&own)
-            .with_context(|| format!("{} must be there to be laid over", own.display()))?;
-        std::fs::write(directory.join(name), text + &line).context("no file of an account")?;
+        let text = std::fs::read_to_string(&own).map_err(about(&own))?;
+        let file = directory.join(name);
+        std::fs::write(&file, text + &line).map_err(about(&file))?;
     }
     Ok(())
 }
 
-fn hold(files: &Path, binaries: &Path, programs: &Path) -> Result<Child> {
+fn hold(places: &[&Path], hidden: &[&str]) -> io::Result<Child> {
     let mut holder = Command::new("unshare")
         .args(["--mount", "--propagation", "private", "--"])
         .args(["/bin/sh", "-c", HOLD, "sh"])
-        .args([files, binaries, programs])
+        .args(places)
+        .args(hidden)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .spawn()
-        .context("cannot start unshare")?;
+        .spawn()?;
     let mut line = String::new();
-    let stdout = holder.stdout.take().context("no output of unshare")?;
-    BufReader::new(stdout)
-        .read_line(&mut line)
-        .context("cannot read from unshare")?;
+    let heard = holder
+        .stdout
+        .take()
+        .map(|stdout| BufReader::new(stdout).read_line(&mut line));
     if line.trim() == "ready" {
         return Ok(holder);
     }
     let _dead = holder.kill();
     let _reaped = holder.wait();
-    anyhow::bail!("a mount namespace for an account could not be made")
+    heard.transpose()?;
+    Err(io::Error::other("no mount namespace for an account"))
+}
+
+/// An error with the path that it is about.
+fn about(path: &Path) -> impl Fn(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
