@@ -2,6 +2,7 @@
 //! One packet, one message, perhaps descriptors: a `SOCK_SEQPACKET` unix socket (unix(7)).
 //! Used between roles, and by the CLI towards desk and notary. Never towards a sandbox.
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
@@ -159,7 +160,8 @@ impl Channel {
     /// Receives one packet; `None` when the peer closed.
     ///
     /// # Errors
-    /// When the packet was larger than the limit (it is refused whole), or the peer is gone.
+    /// `InvalidData` when the packet was larger than the limit (it is refused whole) or empty;
+    /// otherwise the peer is gone.
     pub async fn receive(&self) -> io::Result<Option<Packet>> {
         self.socket
             .async_io(Interest::READABLE, || receive_packet(self.socket.as_fd()))
@@ -176,11 +178,14 @@ pub fn send_packet(
     bytes: &[u8],
     descriptors: &[BorrowedFd<'_>],
 ) -> io::Result<()> {
+    if descriptors.is_empty() {
+        // Not sendmsg(2): a role that hands out no descriptor does without that call.
+        rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?;
+        return Ok(());
+    }
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if !descriptors.is_empty() {
-        ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
-    }
+    ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
     rustix::net::sendmsg(
         socket,
         &[IoSlice::new(bytes)],
@@ -193,7 +198,7 @@ pub fn send_packet(
 /// Receives one packet on a socket that may block; `None` when the peer closed.
 ///
 /// # Errors
-/// When the packet was larger than the limit, or the peer is gone.
+/// `InvalidData` when the packet was larger than the limit or empty; otherwise the peer is gone.
 pub fn receive_packet(socket: BorrowedFd<'_>) -> io::Result<Option<Packet>> {
     let mut bytes = vec![0_u8; PACKET_BYTES_MAX + 1];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
@@ -212,16 +217,31 @@ pub fn receive_packet(socket: BorrowedFd<'_>) -> io::Result<Option<Packet>> {
         }
     }
     if got.bytes > PACKET_BYTES_MAX {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "packet over its limit",
-        ));
+        return Err(invalid("packet over its limit"));
     }
     if got.bytes == 0 && descriptors.is_empty() {
-        return Ok(None);
+        // recvmsg(2) says the same of a closed peer and of a packet without bytes.
+        return if is_closed(socket)? {
+            Ok(None)
+        } else {
+            Err(invalid("packet without bytes"))
+        };
     }
     bytes.truncate(got.bytes);
     Ok(Some(Packet { bytes, descriptors }))
+}
+
+fn is_closed(socket: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut watched = [PollFd::from_borrowed_fd(socket, PollFlags::RDHUP)];
+    rustix::event::poll(&mut watched, Some(&Timespec::default()))?;
+    let [watched] = watched;
+    Ok(watched
+        .revents()
+        .intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR))
+}
+
+fn invalid(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
 #[cfg(test)]
@@ -255,5 +275,18 @@ mod tests {
         let a = Channel::new(a).unwrap();
         assert!(a.send(&vec![0; PACKET_BYTES_MAX + 1], &[]).await.is_err());
         a.send(&vec![0; PACKET_BYTES_MAX], &[]).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_packet_without_bytes_is_no_end() {
+        let (a, b) = pair().unwrap();
+        let (a, b) = (Channel::new(a).unwrap(), Channel::new(b).unwrap());
+        a.send(b"", &[]).await.unwrap();
+        let refused = b.receive().await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidData);
+        a.send(b"still here", &[]).await.unwrap();
+        assert!(b.receive().await.unwrap().is_some());
+        a.close();
+        assert!(b.receive().await.unwrap().is_none());
     }
 }

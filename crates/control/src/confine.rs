@@ -3,8 +3,8 @@
 //! holds all its descriptors, the file system and the network (landlock(7)), then every system
 //! call outside its list (seccomp(2)). A step that fails ends the role: it never runs with less.
 //!
-//! The launcher keeps its rights: it makes namespaces and mounts. It has no way to the network, no
-//! credential and no session data instead.
+//! The launcher keeps its rights: it makes namespaces and mounts. It is in a network namespace that
+//! leads nowhere, and has no credential and no session data instead.
 
 mod syscalls;
 
@@ -16,9 +16,13 @@ use landlock::{
 };
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch,
+};
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The landlock rights every kernel must have for us: file system, since Linux 5.13.
 const REQUIRED: ABI = ABI::V1;
@@ -32,8 +36,11 @@ pub(crate) struct Reach<'a> {
     pub(crate) write: bool,
 }
 
-/// What the C library's resolver reads: its configuration, its modules, its daemons' sockets.
-const RESOLVER: &[&str] = &["/etc", "/usr/lib", "/lib", "/lib64", "/run", "/dev"];
+/// What the C library's resolver reads: its configuration and its modules. Directories, since their
+/// files are replaced while we run.
+const RESOLVER: &[&str] = &["/etc", "/usr/lib", "/lib", "/lib64"];
+/// Where the addresses of name servers stand; on many systems a link out of /etc.
+const NAME_SERVERS: &str = "/etc/resolv.conf";
 
 /// Opens a directory for [`Reach`].
 pub(crate) fn directory(path: &Path) -> anyhow::Result<OwnedFd> {
@@ -62,9 +69,9 @@ pub(crate) fn before_anything(role: Role) -> anyhow::Result<()> {
 pub(crate) fn role(role: Role, reach: &[Reach<'_>]) -> anyhow::Result<()> {
     let network = role == Role::Dialer;
     // A machine without one of the resolver's directories does not need it.
-    let resolver: Vec<OwnedFd> = RESOLVER
+    let resolver: Vec<OwnedFd> = resolver_directories()
         .iter()
-        .filter_map(|path| directory(Path::new(path)).ok())
+        .filter_map(|path| directory(path).ok())
         .collect();
     let mut reach = reach.to_vec();
     if network {
@@ -75,6 +82,14 @@ pub(crate) fn role(role: Role, reach: &[Reach<'_>]) -> anyhow::Result<()> {
     }
     landlock_self(&reach, network).context("landlock")?;
     seccomp_self(role).context("seccomp")
+}
+
+/// [`RESOLVER`], and where [`NAME_SERVERS`] really lies.
+fn resolver_directories() -> Vec<PathBuf> {
+    let name_servers = std::fs::canonicalize(NAME_SERVERS).ok();
+    let name_servers = name_servers.as_deref().and_then(Path::parent);
+    let fixed = RESOLVER.iter().map(PathBuf::from);
+    fixed.chain(name_servers.map(PathBuf::from)).collect()
 }
 
 fn landlock_self(reach: &[Reach<'_>], network: bool) -> anyhow::Result<()> {
@@ -110,13 +125,28 @@ fn seccomp_self(role: Role) -> anyhow::Result<()> {
     let arch: TargetArch = std::env::consts::ARCH
         .try_into()
         .context("this architecture")?;
-    let rules = allowed
-        .into_iter()
-        .map(|number| (number, Vec::new()))
-        .collect();
+    let mut rules = BTreeMap::new();
+    for number in allowed {
+        let conditions = if number == libc::SYS_socket {
+            families()?
+        } else {
+            Vec::new()
+        };
+        rules.insert(number, conditions);
+    }
     let refused = SeccompAction::Errno(rustix::io::Errno::PERM.raw_os_error().unsigned_abs());
     let filter = SeccompFilter::new(rules, refused, SeccompAction::Allow, arch)?;
     let program: BpfProgram = filter.try_into()?;
     seccompiler::apply_filter_all_threads(&program)?;
     Ok(())
+}
+
+/// `socket(2)` of these families and no other.
+fn families() -> anyhow::Result<Vec<SeccompRule>> {
+    let rule = |family: &i32| {
+        let family = u64::from(family.unsigned_abs());
+        let is = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, family)?;
+        Ok(SeccompRule::new(vec![is])?)
+    };
+    syscalls::FAMILIES.iter().map(rule).collect()
 }

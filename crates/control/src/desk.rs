@@ -13,7 +13,7 @@ mod workspace;
 
 use crate::confine::{self, Reach};
 use crate::orders::{FromSupervisor, GateEvent, LauncherReply, Order};
-use crate::role_channel::{exactly, receive};
+use crate::role_channel::{Heard, exactly, hear, receive};
 use crate::roles::Role;
 use anyhow::{Context, bail};
 use client::{Launcher, Notary};
@@ -25,7 +25,8 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use torno_control_api::channel::{Channel, Listener};
 use torno_notary_protocol::desk::{DeskMessage, EndCause, SessionNote};
-use torno_policy::names::SessionId;
+use torno_policy::decision::Refusal;
+use torno_policy::names::{RuleName, SessionId};
 
 /// What every connection's task shares.
 struct Desk {
@@ -149,7 +150,21 @@ fn end_later(desk: &Rc<Desk>, session: SessionId, cause: EndCause) {
 impl Desk {
     /// Reads a gate's events until it is gone.
     async fn follow(&self, id: &SessionId, gate: &gates::Gate) {
-        while let Ok(Some((event, _))) = receive::<GateEvent>(&gate.channel).await {
+        loop {
+            let event = match hear::<GateEvent>(&gate.channel).await {
+                Heard::Message(event) => event,
+                Heard::Fault(_) => {
+                    // It was taken over: its end is noticed and recorded like a death.
+                    let order = Order::EndGate {
+                        session: id.clone(),
+                    };
+                    if let Err(error) = self.order(&order).await {
+                        tracing::error!("{error:#}");
+                    }
+                    break;
+                }
+                Heard::Left => break,
+            };
             match event {
                 GateEvent::ExecEnded { exec, status } => {
                     self.sessions.with(id, |row| row.drop_command(exec));
@@ -164,6 +179,7 @@ impl Desk {
                     }
                 }
                 GateEvent::Refused { target, refusal } => {
+                    let (target, refusal) = bounded(&target, &refusal);
                     self.sessions
                         .with(id, |row| row.note_refused(target, refusal));
                 }
@@ -172,4 +188,19 @@ impl Desk {
         }
         gate.gone();
     }
+}
+
+/// LIMIT: characters of a text in a session's summary. A gate keeps to it; one that was taken over
+/// must not fill the desk's memory.
+const SUMMARY_CHARS_MAX: usize = 256;
+
+fn bounded(target: &str, refusal: &Refusal) -> (String, Refusal) {
+    let cut = |text: &str| text.chars().take(SUMMARY_CHARS_MAX).collect::<String>();
+    let refusal = Refusal {
+        reason: refusal.reason,
+        layer: refusal.layer,
+        rule: RuleName::new(cut(refusal.rule.as_str())),
+        hint: cut(&refusal.hint),
+    };
+    (cut(target), refusal)
 }

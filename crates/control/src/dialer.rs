@@ -8,7 +8,7 @@ mod connect;
 
 use crate::confine;
 use crate::orders::{FromSupervisor, Start};
-use crate::role_channel::{exactly, receive, send};
+use crate::role_channel::{Heard, exactly, hear, receive, send};
 use crate::roles::Role;
 use crate::upstreams::Upstreams;
 use anyhow::{Context, bail};
@@ -17,14 +17,20 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use torno_control_api::channel::Channel;
 use torno_notary_protocol::dial::{Dial, DialAlarm, DialReply};
+use torno_notary_protocol::gate::Ticket;
 use torno_notary_protocol::receipt::{ReceiptClaims, ReceiptKey, VALID_MS};
 use torno_policy::decision::{Layer, Reason, Refusal};
 use torno_policy::names::{Generation, RecordSeq, RuleName, SessionId};
 
 /// LIMIT: dials under way for one gate; more wait in its channel.
 const DIALS_MAX: usize = 64;
+
+/// LIMIT: refused receipts of one gate in a row, each an alarm in the record; then it is cut off. An
+/// honest gate's receipts are refused only when two seconds were too few.
+const REFUSED_MAX: u32 = 64;
 
 /// What every gate's task shares.
 struct Shared {
@@ -70,23 +76,41 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
         used: std::cell::RefCell::default(),
     });
     confine::role(Role::Dialer, &[])?;
+    let mut gates: BTreeMap<SessionId, AbortOnDrop> = BTreeMap::new();
     while let Some((message, descriptors)) = receive(&supervisor).await? {
-        let FromSupervisor::GateJoined {
-            session,
-            generation,
-        } = message
-        else {
-            bail!("not for the dialer");
-        };
-        let [gate] = exactly(descriptors)?;
-        let gate = Rc::new(Channel::new(gate)?);
-        let asker = Asker {
-            session,
-            generation,
-        };
-        tokio::task::spawn_local(serve_gate(gate, asker, Rc::clone(&shared)));
+        match message {
+            FromSupervisor::GateJoined {
+                session,
+                generation,
+            } => {
+                let [gate] = exactly(descriptors)?;
+                let gate = Rc::new(Channel::new(gate)?);
+                let asker = Asker {
+                    session: session.clone(),
+                    generation,
+                };
+                let service = serve_gate(gate, asker, Rc::clone(&shared));
+                gates.insert(session, AbortOnDrop(tokio::task::spawn_local(service)));
+            }
+            FromSupervisor::GateLeft { session } => {
+                gates.remove(&session);
+            }
+            FromSupervisor::Kill { session } => {
+                gates.retain(|id, _| session.as_ref().is_some_and(|killed| killed != id));
+            }
+            FromSupervisor::Start(_) => bail!("not for the dialer"),
+        }
     }
     Ok(())
+}
+
+/// A gate's service ends when the supervisor says that the gate did, even if its socket lives on.
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// Whose gate it is: known from the socket.
@@ -95,38 +119,37 @@ struct Asker {
     generation: Generation,
 }
 
-/// Serves one gate until it is gone.
+/// Serves one gate until it is gone or does what no honest gate does. Dials under way end with it.
 async fn serve_gate(gate: Rc<Channel>, asker: Asker, shared: Rc<Shared>) {
     let places = Arc::new(Semaphore::new(DIALS_MAX));
-    while let Ok(Some(packet)) = gate.receive().await {
-        let Ok(dial) = serde_json::from_slice::<Dial>(&packet.bytes) else {
-            shared.alarm(&asker, Reason::ReceiptInvalid).await;
-            continue;
+    let mut dials = JoinSet::new();
+    let mut refused = 0;
+    while refused < REFUSED_MAX {
+        while dials.try_join_next().is_some() {}
+        let dial = match hear::<Dial>(&gate).await {
+            Heard::Message(dial) => dial,
+            Heard::Fault(reason) => {
+                shared.alarm(&asker, reason).await;
+                break;
+            }
+            Heard::Left => break,
         };
         let claims = match shared.open(&dial, &asker) {
             Ok(claims) => claims,
             Err(reason) => {
+                refused += 1;
                 shared.alarm(&asker, reason).await;
-                let refusal = refusal(reason, "ask the notary anew");
-                reply(
-                    &gate,
-                    DialReply::DialRefused {
-                        ticket: dial.ticket,
-                        refusal,
-                    },
-                    None,
-                )
-                .await;
+                refuse(&gate, dial.ticket, refusal(reason, "ask the notary anew")).await;
                 continue;
             }
         };
+        refused = 0;
         let Ok(place) = Arc::clone(&places).acquire_owned().await else {
             return;
         };
         let (gate, shared) = (Rc::clone(&gate), Rc::clone(&shared));
-        tokio::task::spawn_local(async move {
-            let dialed = connect::dial(&claims.endpoint, &shared.upstreams).await;
-            match dialed {
+        dials.spawn_local(async move {
+            match connect::dial(&claims.endpoint, &shared.upstreams).await {
                 Ok(dialed) => {
                     let message = DialReply::Dialed {
                         ticket: dial.ticket,
@@ -135,17 +158,16 @@ async fn serve_gate(gate: Rc<Channel>, asker: Asker, shared: Rc<Shared>) {
                     };
                     reply(&gate, message, Some(dialed.socket)).await;
                 }
-                Err(refusal) => {
-                    let message = DialReply::DialRefused {
-                        ticket: dial.ticket,
-                        refusal,
-                    };
-                    reply(&gate, message, None).await;
-                }
+                Err(refusal) => refuse(&gate, dial.ticket, refusal).await,
             }
             drop(place);
         });
     }
+    gate.close();
+}
+
+async fn refuse(gate: &Channel, ticket: Ticket, refusal: Refusal) {
+    reply(gate, DialReply::DialRefused { ticket, refusal }, None).await;
 }
 
 /// A gate that is gone needs no reply.

@@ -11,7 +11,8 @@ use crate::orders::FromSupervisor;
 use crate::role_channel::{self, exactly, receive};
 use crate::roles::Role;
 use anyhow::{Context, bail};
-use sockets::{FromGate, Gates, OperatorCall};
+use sockets::{FromGate, Gates, OperatorCall, Sent};
+use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use torno_notary::{Effect, Notary, Now};
 use torno_notary_protocol::desk::DeskMessage;
 use torno_notary_protocol::dial::DialAlarm;
 use torno_notary_protocol::gate::NotaryMessage;
+use torno_policy::decision::Reason;
 use torno_policy::names::SessionId;
 
 /// LIMIT: messages of gates in one batch; the rest is the next.
@@ -29,7 +31,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// After a failed tick: nothing is written any more, and the log needs no twenty lines a second.
 const FAILED_TICK: Duration = Duration::from_secs(5);
 
-/// Runs the role until the supervisor's or the desk's channel closes.
+/// Runs the role until the supervisor's, the desk's or the dialer's channel closes.
 pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
     let (start, descriptors) = receive(&supervisor).await?.context("no start")?;
     let FromSupervisor::Start(start) = start else {
@@ -79,7 +81,10 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
                     role_channel::send(&desk, &reply, &[]).await?;
                 }
             }
-            Some(alarm) = alarms.recv() => notary.dial_alarm(alarm, now()),
+            alarm = alarms.recv() => {
+                let Some(alarm) = alarm else { return close(notary) };
+                notary.dial_alarm(alarm, now());
+            }
             Some(call) = calls.recv() => answer_operator(&mut notary, &mut gates, call),
             // A record that can't be written refuses everything from then on; kills still count:
             // the role stays, so that one full disk does not end everybody's sessions.
@@ -98,24 +103,36 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
 
 /// One batch of gates' messages.
 fn answer_gates(notary: &mut Notary, gates: &mut Gates, batch: impl Iterator<Item = FromGate>) {
-    let mut messages = Vec::new();
-    let mut left = Vec::new();
+    let (mut messages, mut places) = (Vec::new(), Vec::new());
+    let mut left = BTreeMap::new();
     for from in batch {
         match from {
-            FromGate::Message(gate, message) => messages.push((gate, message)),
-            FromGate::Malformed(gate) => {
-                notary.gate_alarm(gate, now());
-                left.push(gate);
+            FromGate::Message(gate, message, place) if gates.holds(gate) => {
+                messages.push((gate, message));
+                places.push(place);
             }
-            FromGate::Left(gate) => left.push(gate),
+            FromGate::Message(..) => {}
+            FromGate::Fault(gate, reason) => {
+                left.insert(gate, Some(reason));
+            }
+            FromGate::Left(gate) => {
+                left.entry(gate).or_insert(None);
+            }
         }
     }
     for frame in notary.from_gates(messages, now()) {
-        if !gates.send(frame.gate, &frame.message, &frame.credentials) {
-            left.push(frame.gate);
-        }
+        let fault = match gates.send(frame.gate, &frame.message, &frame.credentials) {
+            Sent::Queued => continue,
+            Sent::Full => Some(Reason::LimitReached),
+            Sent::Gone => None,
+        };
+        left.entry(frame.gate).or_insert(fault);
     }
-    for gate in left {
+    for (gate, fault) in left {
+        // A gate whose socket was closed for a fault is still heard to leave.
+        if let (true, Some(reason)) = (gates.holds(gate), fault) {
+            notary.gate_alarm(gate, reason, now());
+        }
         gates.leave(gate);
         notary.gate_left(gate);
     }

@@ -31,12 +31,12 @@ pub(crate) enum FromSupervisor {
         /// And its generation.
         generation: Generation,
     },
-    /// A gate ended. To the desk.
+    /// A gate ended. To the desk and the dialer.
     GateLeft {
         /// The gate's session.
         session: SessionId,
     },
-    /// The kill-only socket was used, or the daemon ends. To notary, launcher and desk.
+    /// The kill-only socket was used, or the daemon ends. To notary, dialer, launcher and desk.
     Kill {
         /// Nothing means every session.
         session: Option<SessionId>,

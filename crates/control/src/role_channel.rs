@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A role's channel to another role: JSON messages over packets, perhaps with descriptors. Both
-//! ends are ours, so a message of another shape means a broken role and is an error.
+//! ends are ours, so a message of another shape means a broken role and is an error; of a gate,
+//! which parses hostile bytes and may be taken over, it is a fault to be recorded ([`hear`]).
 
 use anyhow::{Context, bail};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use torno_control_api::channel::{Channel, Packet};
+use torno_policy::decision::Reason;
 
 /// This process's channel to the supervisor: its standard input, the one descriptor it inherits.
 pub(crate) fn supervisor() -> anyhow::Result<Channel> {
@@ -41,6 +43,32 @@ pub(crate) async fn receive<M: DeserializeOwned>(
     match channel.receive().await? {
         Some(packet) => parse(packet).map(Some),
         None => Ok(None),
+    }
+}
+
+/// What came from a gate.
+pub(crate) enum Heard<M> {
+    Message(M),
+    /// What no honest gate sends. Who hears it has it recorded once and closes the channel.
+    Fault(Reason),
+    /// It is gone.
+    Left,
+}
+
+/// Hears a gate. Descriptors are a fault: a gate hands nothing on.
+pub(crate) async fn hear<M: DeserializeOwned>(gate: &Channel) -> Heard<M> {
+    match gate.receive().await {
+        Ok(Some(Packet { bytes, descriptors })) if descriptors.is_empty() => {
+            match serde_json::from_slice(&bytes) {
+                Ok(message) => Heard::Message(message),
+                Err(_) => Heard::Fault(Reason::MalformedRequest),
+            }
+        }
+        Ok(Some(_)) => Heard::Fault(Reason::MalformedRequest),
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+            Heard::Fault(Reason::MalformedRequest)
+        }
+        Ok(None) | Err(_) => Heard::Left,
     }
 }
 

@@ -23,6 +23,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use torno_control_api::channel::{self, Channel, Listener, Packet};
 use torno_control_api::kill_only;
 use torno_control_api::paths::Paths;
+use torno_policy::names::SessionId;
 
 /// LIMIT: how long the roles get to end by themselves after their channels closed.
 const END_WAIT: Duration = Duration::from_secs(5);
@@ -218,18 +219,12 @@ impl Supervisor {
                 let joined = self.spawn_gate(session.clone(), generation).await;
                 if let Err(error) = joined {
                     tracing::error!("gate of {session}: {error:#}");
-                    let left = FromSupervisor::GateLeft { session };
-                    send(self.channel(Role::Desk)?, &left, &[]).await?;
+                    self.gate_left(session).await?;
                 }
             }
             Order::EndGate { session } => {
                 if self.gates.end(&session) {
-                    send(
-                        self.channel(Role::Desk)?,
-                        &FromSupervisor::GateLeft { session },
-                        &[],
-                    )
-                    .await?;
+                    self.gate_left(session).await?;
                 }
             }
             Order::SpawnPorter { uid, gid } => {
@@ -259,10 +254,7 @@ impl Supervisor {
     }
 
     /// Ends the gates' processes, then tells who keeps standing, sandboxes and sessions.
-    async fn kill(
-        &mut self,
-        session: Option<&torno_policy::names::SessionId>,
-    ) -> anyhow::Result<()> {
+    async fn kill(&mut self, session: Option<&SessionId>) -> anyhow::Result<()> {
         match session {
             Some(session) => {
                 self.gates.end(session);
@@ -272,8 +264,17 @@ impl Supervisor {
         let order = FromSupervisor::Kill {
             session: session.cloned(),
         };
-        for role in [Role::Notary, Role::Launcher, Role::Desk] {
+        for role in [Role::Notary, Role::Dialer, Role::Launcher, Role::Desk] {
             send(self.channel(role)?, &order, &[]).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells who holds something for a gate that it ended.
+    async fn gate_left(&self, session: SessionId) -> anyhow::Result<()> {
+        let left = FromSupervisor::GateLeft { session };
+        for role in [Role::Dialer, Role::Desk] {
+            send(self.channel(role)?, &left, &[]).await?;
         }
         Ok(())
     }
@@ -283,12 +284,7 @@ impl Supervisor {
         self.porters
             .retain_mut(|porter| !matches!(porter.try_wait(), Ok(Some(_))));
         for session in self.gates.reap() {
-            send(
-                self.channel(Role::Desk)?,
-                &FromSupervisor::GateLeft { session },
-                &[],
-            )
-            .await?;
+            self.gate_left(session).await?;
         }
         for standing in &mut self.standing {
             if let Ok(Some(status)) = standing.child.try_wait() {

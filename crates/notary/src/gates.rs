@@ -71,10 +71,10 @@ impl Notary {
         pack(self.answer(turns, now))
     }
 
-    /// A gate sent what is no message: recorded. The caller closes the socket.
-    pub fn gate_alarm(&mut self, gate: GateId, now: Now) {
-        let hint = "a gate sent what is no message of the protocol";
-        let refusal = refusal(Reason::MalformedRequest, Layer::Wire, "gate", hint);
+    /// A gate did what no honest one does (sent no message of the protocol, did not read its
+    /// answers): recorded. The caller closes the socket.
+    pub fn gate_alarm(&mut self, gate: GateId, reason: Reason, now: Now) {
+        let refusal = refusal(reason, Layer::Wire, "gate", "the gate is cut off");
         let id = self.gates.get(&gate).map(|row| row.session.clone());
         self.note_one(id, refused_event(&refusal, ""), now);
     }

@@ -15,15 +15,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Enters the namespace, with mounts and a network of its own. For the launcher, before it has a
-/// second thread, and while its files in /proc still belong to the user (dumpable). Root stays
-/// where it is.
+/// second thread, and while its files in /proc still belong to the user (dumpable). Root keeps the
+/// host's users and mounts, and leaves its network.
 ///
 /// # Errors
 /// [`Refusal`] says what is missing and the command that brings it.
 pub fn enter_user_namespace(paths: &Paths) -> Result<(), Refusal> {
     let uid = rustix::process::geteuid();
     if uid.is_root() {
-        return Ok(());
+        return sys::leave_network_namespace().map_err(|error| Refusal {
+            part: format!("the launcher can't leave the host's network: {error}"),
+            fix: "give tornod CAP_SYS_ADMIN, or start it as an ordinary user".to_owned(),
+        });
     }
     let (uid, gid) = (uid.as_raw(), rustix::process::getegid().as_raw());
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();

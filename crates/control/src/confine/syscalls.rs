@@ -15,7 +15,6 @@ const BASE: &[i64] = &[
     libc::SYS_recvfrom,
     libc::SYS_recvmsg,
     libc::SYS_sendto,
-    libc::SYS_sendmsg,
     libc::SYS_shutdown,
     libc::SYS_getsockopt,
     libc::SYS_setsockopt,
@@ -63,14 +62,18 @@ const BASE_OLD: &[i64] = &[libc::SYS_epoll_wait, libc::SYS_poll, libc::SYS_dup2]
 #[cfg(not(target_arch = "x86_64"))]
 const BASE_OLD: &[i64] = &[];
 
+/// Handing descriptors to another role. The gate and the porter never do, so one that was taken over
+/// can't put a socket of its choice into another role's table.
+const HAND_OVER: &[i64] = &[libc::SYS_sendmsg];
+
 /// Connections that somebody makes to a socket which was handed over.
 const ACCEPT: &[i64] = &[libc::SYS_accept4];
 
 /// Threads of this process.
 const THREADS: &[i64] = &[libc::SYS_clone3, libc::SYS_clone];
 
-/// Files of its own directory: landlock says which.
-const FILES: &[i64] = &[
+/// Reading files: landlock says which.
+const READ_FILES: &[i64] = &[
     libc::SYS_openat,
     libc::SYS_openat2,
     libc::SYS_newfstatat,
@@ -80,8 +83,35 @@ const FILES: &[i64] = &[
     libc::SYS_getdents64,
     libc::SYS_readlinkat,
     libc::SYS_pread64,
-    libc::SYS_pwrite64,
     libc::SYS_preadv,
+    libc::SYS_statfs,
+    libc::SYS_fstatfs,
+    libc::SYS_getcwd,
+    libc::SYS_fadvise64,
+    libc::SYS_uname,
+    libc::SYS_sysinfo,
+    libc::SYS_getuid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getegid,
+    libc::SYS_prctl,
+];
+
+/// The older spellings that only some architectures have.
+#[cfg(target_arch = "x86_64")]
+const READ_FILES_OLD: &[i64] = &[
+    libc::SYS_open,
+    libc::SYS_stat,
+    libc::SYS_lstat,
+    libc::SYS_access,
+    libc::SYS_readlink,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const READ_FILES_OLD: &[i64] = &[];
+
+/// Changing them.
+const CHANGE_FILES: &[i64] = &[
+    libc::SYS_pwrite64,
     libc::SYS_pwritev,
     libc::SYS_fsync,
     libc::SYS_fdatasync,
@@ -99,38 +129,24 @@ const FILES: &[i64] = &[
     libc::SYS_linkat,
     libc::SYS_symlinkat,
     libc::SYS_utimensat,
-    libc::SYS_statfs,
-    libc::SYS_fstatfs,
-    libc::SYS_getcwd,
-    libc::SYS_fadvise64,
     libc::SYS_copy_file_range,
     libc::SYS_umask,
-    libc::SYS_uname,
-    libc::SYS_sysinfo,
-    libc::SYS_getuid,
-    libc::SYS_geteuid,
-    libc::SYS_getgid,
-    libc::SYS_getegid,
-    libc::SYS_prctl,
 ];
 
 /// The older spellings that only some architectures have.
 #[cfg(target_arch = "x86_64")]
-const FILES_OLD: &[i64] = &[
-    libc::SYS_open,
-    libc::SYS_stat,
-    libc::SYS_lstat,
-    libc::SYS_access,
-    libc::SYS_readlink,
+const CHANGE_FILES_OLD: &[i64] = &[
     libc::SYS_mkdir,
     libc::SYS_rmdir,
     libc::SYS_unlink,
     libc::SYS_rename,
     libc::SYS_chmod,
-    libc::SYS_renameat,
 ];
 #[cfg(not(target_arch = "x86_64"))]
-const FILES_OLD: &[i64] = &[];
+const CHANGE_FILES_OLD: &[i64] = &[];
+
+/// Files of the role's own directories.
+const FILES: [&[i64]; 4] = [READ_FILES, READ_FILES_OLD, CHANGE_FILES, CHANGE_FILES_OLD];
 
 /// Memory that never reaches a disk.
 const LOCKED_MEMORY: &[i64] = &[libc::SYS_mlock, libc::SYS_munlock, libc::SYS_memfd_secret];
@@ -152,26 +168,26 @@ const PAIRS: &[i64] = &[
     libc::SYS_memfd_create,
 ];
 
+/// The families of sockets that a role may make, where it may make any. Not `AF_UNIX`: by a name in
+/// the file system that would reach other daemons' sockets, our own among them.
+pub(super) const FAMILIES: &[i32] = &[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+
 /// The list of a role.
 pub(super) fn of(role: Role) -> Vec<i64> {
-    let parts: &[&[i64]] = match role {
-        Role::Gate => &[BASE, BASE_OLD, ACCEPT],
-        Role::Notary => &[
-            BASE,
-            BASE_OLD,
-            ACCEPT,
-            THREADS,
-            FILES,
-            FILES_OLD,
-            LOCKED_MEMORY,
-        ],
-        Role::Dialer => &[BASE, BASE_OLD, THREADS, FILES, FILES_OLD, CONNECT],
-        Role::Desk => &[BASE, BASE_OLD, ACCEPT, PAIRS, FILES, FILES_OLD],
-        Role::Porter => &[BASE, BASE_OLD, FILES, FILES_OLD],
+    let (parts, files): (&[&[i64]], &[&[i64]]) = match role {
+        Role::Gate => (&[BASE, BASE_OLD, ACCEPT], &[]),
+        Role::Notary => (&[BASE, BASE_OLD, ACCEPT, THREADS, LOCKED_MEMORY], &FILES),
+        Role::Dialer => (
+            &[BASE, BASE_OLD, HAND_OVER, THREADS, CONNECT],
+            &[READ_FILES, READ_FILES_OLD],
+        ),
+        Role::Desk => (&[BASE, BASE_OLD, HAND_OVER, ACCEPT, PAIRS], &FILES),
+        Role::Porter => (&[BASE, BASE_OLD], &FILES),
         // Not confined this way: see the module above.
-        Role::Launcher => &[],
+        Role::Launcher => (&[], &[]),
     };
-    let mut all: Vec<i64> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+    let parts = parts.iter().chain(files);
+    let mut all: Vec<i64> = parts.flat_map(|part| part.iter().copied()).collect();
     all.sort_unstable();
     all.dedup();
     all
@@ -187,6 +203,7 @@ mod tests {
         for refused in [
             libc::SYS_socket,
             libc::SYS_socketpair,
+            libc::SYS_sendmsg,
             libc::SYS_connect,
             libc::SYS_bind,
             libc::SYS_listen,

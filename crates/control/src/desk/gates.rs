@@ -15,6 +15,9 @@ use torno_control_api::channel::Channel;
 /// a gVisor sandbox in two seconds; a guest that lies gets no longer than this.
 const MILESTONE_WAIT: Duration = Duration::from_secs(30);
 
+/// LIMIT: ends of commands that nobody has asked for; the install phase waits for one at a time.
+const ENDED_MAX: usize = 64;
+
 /// How far a gate has come.
 #[derive(Debug, Default)]
 struct Reached {
@@ -66,7 +69,12 @@ impl Gate {
 
     /// A command ended.
     pub(super) fn note_ended(&self, exec: u64, status: i32) {
-        self.reached.borrow_mut().ended.insert(exec, status);
+        let mut reached = self.reached.borrow_mut();
+        reached.ended.insert(exec, status);
+        if reached.ended.len() > ENDED_MAX {
+            reached.ended.pop_first();
+        }
+        drop(reached);
         self.changed.notify_waiters();
     }
 

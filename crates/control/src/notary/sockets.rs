@@ -2,18 +2,24 @@
 //! The notary's sockets: gates, desk, dialer, operators. Each is read by a task of its own that
 //! only parses and queues; one loop decides. A gate that does not read its answers is let go.
 
+use crate::role_channel::{self, Heard};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use tokio::sync::{mpsc, oneshot};
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use torno_control_api::channel::{Channel, Listener, Peer};
 use torno_notary::GateId;
 use torno_notary_protocol::gate::{GateMessage, NotaryMessage};
 use torno_notary_protocol::operator::{OperatorReply, OperatorRequest};
 use torno_notary_protocol::transit::{self, CredentialInTransit};
+use torno_policy::decision::Reason;
 use zeroize::Zeroizing;
 
 /// LIMIT: messages of all gates that wait; beyond it gates wait in their sockets.
 const FROM_GATES_MAX: usize = 1024;
+/// LIMIT: frames of one gate among them. A gate that floods waits in its own socket, and a frame of
+/// another gate is at most so many of its frames away.
+const FROM_ONE_GATE_MAX: usize = 32;
 /// LIMIT: frames that wait for one gate to read them.
 const TO_GATE_MAX: usize = 256;
 /// LIMIT: calls of operators that wait.
@@ -23,10 +29,20 @@ const MESSAGES_MAX: usize = 64;
 
 /// What a gate's socket brought.
 pub(super) enum FromGate {
-    Message(GateId, GateMessage),
-    /// What is no message of the protocol; the socket is closed after it.
-    Malformed(GateId),
+    /// A message, and the gate's place in the queue until the message was answered.
+    Message(GateId, GateMessage, OwnedSemaphorePermit),
+    /// What no honest gate sends; the socket is closed after it.
+    Fault(GateId, Reason),
     Left(GateId),
+}
+
+/// What became of a frame for a gate.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sent {
+    Queued,
+    /// It does not read.
+    Full,
+    Gone,
 }
 
 /// The gates' sockets.
@@ -61,19 +77,29 @@ impl Gates {
         gate
     }
 
-    /// Sends one frame; false when the gate is gone or does not read.
+    /// Sends one frame.
     pub(super) fn send(
         &mut self,
         gate: GateId,
         message: &NotaryMessage,
         credentials: &[CredentialInTransit],
-    ) -> bool {
+    ) -> Sent {
         let Ok(frame) = transit::encode(message, credentials) else {
-            return false;
+            return Sent::Gone;
         };
-        self.writers
-            .get(&gate)
-            .is_some_and(|writer| writer.try_send(frame).is_ok())
+        let Some(writer) = self.writers.get(&gate) else {
+            return Sent::Gone;
+        };
+        match writer.try_send(frame) {
+            Ok(()) => Sent::Queued,
+            Err(mpsc::error::TrySendError::Full(_)) => Sent::Full,
+            Err(mpsc::error::TrySendError::Closed(_)) => Sent::Gone,
+        }
+    }
+
+    /// Whether the gate has not left. What one sent before it left is nobody's word.
+    pub(super) fn holds(&self, gate: GateId) -> bool {
+        self.writers.contains_key(&gate)
     }
 
     /// Closes a gate's socket.
@@ -93,18 +119,20 @@ async fn write(channel: Rc<Channel>, mut queue: mpsc::Receiver<Zeroizing<Vec<u8>
 }
 
 async fn read(gate: GateId, channel: Rc<Channel>, events: mpsc::Sender<FromGate>) {
+    let places = Arc::new(Semaphore::new(FROM_ONE_GATE_MAX));
     let end = loop {
-        match channel.receive().await {
-            Ok(Some(packet)) => match serde_json::from_slice(&packet.bytes) {
-                Ok(message) => {
-                    if events.send(FromGate::Message(gate, message)).await.is_err() {
-                        return;
-                    }
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            return;
+        };
+        match role_channel::hear(&channel).await {
+            Heard::Message(message) => {
+                let message = FromGate::Message(gate, message, place);
+                if events.send(message).await.is_err() {
+                    return;
                 }
-                Err(_) => break FromGate::Malformed(gate),
-            },
-            Ok(None) => break FromGate::Left(gate),
-            Err(_) => break FromGate::Malformed(gate),
+            }
+            Heard::Fault(reason) => break FromGate::Fault(gate, reason),
+            Heard::Left => break FromGate::Left(gate),
         }
     };
     // The notary's loop ended: nothing is left to tell.
