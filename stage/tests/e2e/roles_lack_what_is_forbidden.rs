@@ -2,6 +2,7 @@
 //! Each role lacks what its row in the design forbids, read from `/proc` while a session runs, and
 //! tried where a neighbour could try it: as another role's uid.
 
+use crate::roles::{Process, processes};
 use crate::stage::{Stage, at_each_level};
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,8 +11,6 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// The roles that live while a session runs.
-const ROLES: [&str; 5] = ["desk", "notary", "dialer", "launcher", "gate"];
 /// What the event loop and the standard streams are made of, in every role.
 const PLAIN: [&str; 5] = [
     "socket:",
@@ -20,76 +19,6 @@ const PLAIN: [&str; 5] = [
     "anon_inode:[signalfd]",
     "/dev/null",
 ];
-
-/// One role's process.
-struct Process {
-    role: &'static str,
-    number: u32,
-}
-
-impl Process {
-    fn proc(&self, file: &str) -> PathBuf {
-        PathBuf::from(format!("/proc/{}/{file}", self.number))
-    }
-
-    fn read(&self, file: &str) -> String {
-        fs::read_to_string(self.proc(file)).unwrap()
-    }
-
-    /// A line of `status`, without its name.
-    fn status(&self, name: &str) -> String {
-        let text = self.read("status");
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        line.unwrap()
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ")
-    }
-
-    /// The one uid that it runs as: real, effective, saved and of files.
-    fn uid(&self) -> u32 {
-        let text = self.status("Uid");
-        let all: BTreeSet<u32> = text.split(' ').map(|uid| uid.parse().unwrap()).collect();
-        assert_eq!(all.len(), 1, "{}: {all:?}", self.role);
-        all.into_iter().next().unwrap()
-    }
-
-    /// What its descriptors lead to.
-    fn descriptors(&self) -> Vec<String> {
-        fs::read_dir(self.proc("fd"))
-            .unwrap()
-            .filter_map(|entry| fs::read_link(entry.unwrap().path()).ok())
-            .map(|target| target.to_string_lossy().into_owned())
-            .collect()
-    }
-}
-
-/// The roles' processes below this stage's supervisor.
-fn processes(stage: &Stage) -> Vec<Process> {
-    let supervisor = stage.daemon.pid().unwrap();
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc").unwrap().flatten() {
-        let Ok(number) = entry.file_name().to_string_lossy().parse() else {
-            continue;
-        };
-        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        let parent = stat.rsplit(") ").next().and_then(|r| r.split(' ').nth(1));
-        let name = line.split(|byte| *byte == 0).next().unwrap_or_default();
-        let role = ROLES
-            .into_iter()
-            .find(|role| name == format!("tornod-{role}").as_bytes());
-        if let (Some(role), true) = (role, parent == Some(&*supervisor.to_string())) {
-            found.push(Process { role, number });
-        }
-    }
-    let roles: BTreeSet<_> = found.iter().map(|process| process.role).collect();
-    assert_eq!(roles, BTreeSet::from(ROLES));
-    assert_eq!(found.len(), ROLES.len());
-    found
-}
 
 /// Tells the story with a live session; as root, since only then has each role its own uid.
 fn with_a_session(story: &str, tell: impl Fn(&Stage, &[Process])) {
@@ -178,7 +107,11 @@ fn descriptors_are_the_roles_own_and_the_gate_has_no_file_and_no_host_network() 
             number: std::process::id(),
         };
         let ambient = ambient.descriptors();
-        let ambient: Vec<_> = ambient.iter().filter(|t| t.starts_with("pipe:")).collect();
+        let ambient: Vec<_> = ambient
+            .iter()
+            .map(|(_, t)| t)
+            .filter(|t| t.starts_with("pipe:"))
+            .collect();
         for process in roles {
             let role = process.role;
             let own = state.join(role).to_string_lossy().into_owned();
@@ -188,7 +121,7 @@ fn descriptors_are_the_roles_own_and_the_gate_has_no_file_and_no_host_network() 
                     inodes(&fs::read_to_string(format!("/proc/net/{table}")).unwrap())
                 })
                 .collect();
-            for target in process.descriptors() {
+            for (_, target) in process.descriptors() {
                 let inode = target.strip_prefix("socket:[").unwrap_or_default();
                 let inode = inode.trim_end_matches(']');
                 assert!(

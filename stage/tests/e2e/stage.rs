@@ -124,20 +124,31 @@ pub(crate) fn at_each_level_for_both(story: &str, tell: impl Fn(&Stage, &str)) {
 pub(crate) fn at_each_level_as(whom: &[Who], story: &str, tell: impl Fn(Who, &Stage, &str)) {
     for who in whom {
         for level in LEVELS {
-            // Shown when the story fails.
-            println!("{story}: {level}, run by {}", who.name());
-            match missing(*who, level) {
-                None => {
-                    let stage = Stage::of(*who);
-                    tell(*who, &stage, level);
-                    stage.end();
-                }
-                Some(why) => match who {
-                    Who::Caller => println!("SKIP: {story} at {level}: {why}"),
-                    Who::User => println!("SKIP: {story} at {level}, not root: {why}"),
-                },
-            }
+            at_level_as(*who, story, level, |stage| tell(*who, stage, level));
         }
+    }
+}
+
+/// Tells a story at one level.
+#[track_caller]
+pub(crate) fn at_level(story: &str, level: &str, tell: impl Fn(&Stage)) {
+    at_level_as(Who::Caller, story, level, tell);
+}
+
+#[track_caller]
+fn at_level_as(who: Who, story: &str, level: &str, tell: impl Fn(&Stage)) {
+    // Shown when the story fails.
+    println!("{story}: {level}, run by {}", who.name());
+    match missing(who, level) {
+        None => {
+            let stage = Stage::of(who);
+            tell(&stage);
+            stage.end();
+        }
+        Some(why) => match who {
+            Who::Caller => println!("SKIP: {story} at {level}: {why}"),
+            Who::User => println!("SKIP: {story} at {level}, not root: {why}"),
+        },
     }
 }
 

@@ -45,9 +45,15 @@ pub(super) enum Sent {
     Gone,
 }
 
+/// Where frames for one gate wait.
+struct Writer {
+    queue: mpsc::Sender<Zeroizing<Vec<u8>>>,
+    channel: Rc<Channel>,
+}
+
 /// The gates' sockets.
 pub(super) struct Gates {
-    writers: BTreeMap<GateId, mpsc::Sender<Zeroizing<Vec<u8>>>>,
+    writers: BTreeMap<GateId, Writer>,
     next: u64,
     events: mpsc::Sender<FromGate>,
 }
@@ -70,9 +76,13 @@ impl Gates {
         let gate = GateId(self.next);
         self.next += 1;
         let channel = Rc::new(channel);
-        let (writer, queue) = mpsc::channel(TO_GATE_MAX);
+        let (queue, frames) = mpsc::channel(TO_GATE_MAX);
+        tokio::task::spawn_local(write(Rc::clone(&channel), frames));
+        let writer = Writer {
+            queue,
+            channel: Rc::clone(&channel),
+        };
         self.writers.insert(gate, writer);
-        tokio::task::spawn_local(write(Rc::clone(&channel), queue));
         tokio::task::spawn_local(read(gate, channel, self.events.clone()));
         gate
     }
@@ -90,7 +100,7 @@ impl Gates {
         let Some(writer) = self.writers.get(&gate) else {
             return Sent::Gone;
         };
-        match writer.try_send(frame) {
+        match writer.queue.try_send(frame) {
             Ok(()) => Sent::Queued,
             Err(mpsc::error::TrySendError::Full(_)) => Sent::Full,
             Err(mpsc::error::TrySendError::Closed(_)) => Sent::Gone,
@@ -102,9 +112,12 @@ impl Gates {
         self.writers.contains_key(&gate)
     }
 
-    /// Closes a gate's socket.
+    /// Closes a gate's socket. At once, whatever waits: a gate that reads nothing would keep its
+    /// writer waiting, and its own questions coming.
     pub(super) fn leave(&mut self, gate: GateId) {
-        self.writers.remove(&gate);
+        if let Some(writer) = self.writers.remove(&gate) {
+            writer.channel.close();
+        }
     }
 }
 
@@ -114,8 +127,6 @@ async fn write(channel: Rc<Channel>, mut queue: mpsc::Receiver<Zeroizing<Vec<u8>
             return;
         }
     }
-    // Leaving means that the gate sees the end as well, though its reader still waits.
-    channel.close();
 }
 
 async fn read(gate: GateId, channel: Rc<Channel>, events: mpsc::Sender<FromGate>) {
