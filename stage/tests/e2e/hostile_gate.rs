@@ -4,15 +4,14 @@
 
 mod acts;
 mod forgery;
-mod ledger;
 mod packets;
 mod played;
 mod socket;
 mod taken_over;
 
+use crate::ledger::{Ledger, reason};
 use acts::{connections, heard_no_more, receipt, refused, served, with_gates};
 use forgery::{claims, flipped, forge, pointing_at};
-use ledger::{Ledger, reason};
 use packets::{CASES, Packet, Towards};
 use played::PlayedNotary;
 use std::os::fd::AsFd;

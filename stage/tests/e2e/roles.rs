@@ -5,9 +5,10 @@ pub(crate) mod forbidden;
 pub(crate) mod trying;
 
 use crate::stage::Stage;
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal};
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 /// The roles that live while a session runs.
@@ -68,6 +69,12 @@ impl Process {
 
     pub(crate) fn pid(&self) -> Pid {
         Pid::from_raw(self.number.try_into().unwrap()).unwrap()
+    }
+
+    /// One of its descriptors, in this process as well (pidfd_getfd(2)).
+    pub(crate) fn descriptor(&self, number: i32) -> OwnedFd {
+        let process = rustix::process::pidfd_open(self.pid(), PidfdFlags::empty()).unwrap();
+        rustix::process::pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).unwrap()
     }
 
     fn signal(&self, signal: Signal) {

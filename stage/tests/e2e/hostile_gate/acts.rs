@@ -2,8 +2,8 @@
 //! What the stories of a hostile gate are told with: an act that is refused, and its control, the
 //! same act done rightfully.
 
-use super::ledger::reason;
 use super::taken_over::{Reply, TakenOver};
+use crate::ledger::reason;
 use crate::stage::{Stage, at_level};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A gate that was taken over: the running gate of a real session is stopped, and this test speaks
-//! on its very sockets (pidfd_getfd(2)), which say to notary, dialer and desk whose gate it is.
+//! on its very sockets, which say to notary, dialer and desk whose gate it is.
 
-use super::ledger::Ledger;
 use super::socket::{Heard, Socket};
+use crate::ledger::Ledger;
 use crate::roles::{self, Process};
 use crate::stage::Stage;
 use rustix::net::SocketType;
-use rustix::process::{PidfdFlags, PidfdGetfdFlags};
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use torno_notary_protocol::dial::{Dial, DialReply};
@@ -191,14 +190,12 @@ pub(crate) fn to_notary(notary: &Socket, message: &GateMessage) -> Reply {
 /// dialer, launcher, desk, after its channel to the supervisor.
 fn sockets(gate: &Process) -> [Socket; 3] {
     gate.stop();
-    let pidfd = rustix::process::pidfd_open(gate.pid(), PidfdFlags::empty()).unwrap();
     let mut packets = Vec::new();
     for (number, target) in gate.descriptors() {
         if !target.starts_with("socket:") {
             continue;
         }
-        let flags = PidfdGetfdFlags::empty();
-        let socket = rustix::process::pidfd_getfd(&pidfd, number, flags).unwrap();
+        let socket = gate.descriptor(number);
         if rustix::net::sockopt::socket_type(&socket).unwrap() == SocketType::SEQPACKET {
             packets.push(Socket::new(socket));
         }
