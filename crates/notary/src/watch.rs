@@ -48,7 +48,7 @@ impl Notary {
         let Decision::Allow(permit) = decision else {
             return (decision, false);
         };
-        if taken_up == self.watch || permit.watched().is_empty() {
+        if taken_up >= self.watch || permit.watched().is_empty() {
             return (Decision::Allow(permit), false);
         }
         if self.vault.is_sealed() {

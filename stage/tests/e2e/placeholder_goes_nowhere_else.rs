@@ -58,7 +58,7 @@ fn a_revoked_credential_is_refused_at_once() {
 #[test]
 fn what_a_far_end_kept_from_an_earlier_session_is_scrubbed_before_it_was_used_in_this_one() {
     // ATTACK: 105
-    at_each_level("kept from an earlier session", |stage, level| {
+    at_each_level_for_both("kept from an earlier session", |stage, level| {
         let world = &stage.world;
         let kept = format!("{} {}", world.api_token, world.git_token);
         world.api_origin.keep(kept.as_bytes());

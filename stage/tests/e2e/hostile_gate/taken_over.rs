@@ -109,6 +109,8 @@ impl TakenOver {
             ticket: self.ticket(),
             facts,
             pooled,
+            // It says that it watches for everything already: it wants the credential at once.
+            watch: u64::MAX,
         };
         self.to_notary(&GateMessage::Ask(vec![question]))
     }
