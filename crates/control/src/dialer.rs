@@ -28,8 +28,8 @@ use torno_policy::names::{Generation, RecordSeq, RuleName, SessionId};
 /// LIMIT: dials under way for one gate; more wait in its channel.
 const DIALS_MAX: usize = 64;
 
-/// LIMIT: refused receipts of one gate in a row, each an alarm in the record; then it is cut off. An
-/// honest gate's receipts are refused only when two seconds were too few.
+/// LIMIT: refused receipts of one gate in a row, each an alarm in the record; then it is cut off.
+/// An honest gate's receipts are refused only when two seconds were too few.
 const REFUSED_MAX: u32 = 64;
 
 /// What every gate's task shares.

@@ -62,8 +62,8 @@ const BASE_OLD: &[i64] = &[libc::SYS_epoll_wait, libc::SYS_poll, libc::SYS_dup2]
 #[cfg(not(target_arch = "x86_64"))]
 const BASE_OLD: &[i64] = &[];
 
-/// Handing descriptors to another role. The gate and the porter never do, so one that was taken over
-/// can't put a socket of its choice into another role's table.
+/// Handing descriptors to another role. Gate, notary and porter never do, so a gate that was taken
+/// over can't put a socket of its choice into another role's table.
 const HAND_OVER: &[i64] = &[libc::SYS_sendmsg];
 
 /// Connections that somebody makes to a socket which was handed over.
