@@ -167,6 +167,17 @@ impl Account {
         self.enter(&join.unwrap_or_default(), program)
     }
 
+    /// A program as root where the user's files are: what an administrator does there.
+    #[must_use]
+    pub fn administrator(&self, program: &Path) -> Command {
+        let mut command = Command::new("nsenter");
+        command
+            .arg(format!("--mount=/proc/{}/ns/mnt", self.holder.id()))
+            .arg("--")
+            .arg(program);
+        command
+    }
+
     fn enter(&self, first: &str, program: &Path) -> Command {
         let mut command = Command::new("/bin/sh");
         command

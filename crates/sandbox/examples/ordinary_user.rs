@@ -1,22 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An ordinary user's launcher in small, for the tests: enters its namespace and probes a level.
+//! An ordinary user's launcher in small, for the tests: enters its namespace, then probes a level,
+//! or becomes another program with a launcher's rights.
+//!
+//! `ordinary_user probe LEVEL` or `ordinary_user become PROGRAM ARGUMENT…`
 
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
 use torno_sandbox::{HostFacts, Level, Paths, Rights, enter_user_namespace, probe};
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1);
-    let level = match arguments.next().as_deref() {
-        Some("container") => Level::Container,
-        Some("gvisor") => Level::Gvisor,
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut paths = Paths::default();
+    if let Some(search) = std::env::var_os("PATH") {
+        paths.search = std::env::split_paths(&search).collect();
+    }
+    let entered = enter_user_namespace(&paths).map_err(|refusal| refusal.to_string());
+    let done = match &*words {
+        ["probe", level] => entered.and_then(|()| try_level(level, &paths)),
+        ["become", program, arguments @ ..] => entered.and_then(|()| {
+            let error = Command::new(program).args(arguments).exec();
+            Err(error.to_string())
+        }),
         _ => return ExitCode::from(2),
     };
-    let mut paths = Paths::default();
-    if let Some(directory) = arguments.next() {
-        paths.search.insert(0, PathBuf::from(directory));
-    }
-    match run(level, &paths) {
+    match done {
         Ok(text) => {
             println!("{text}");
             ExitCode::SUCCESS
@@ -28,8 +36,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(level: Level, paths: &Paths) -> Result<String, String> {
-    enter_user_namespace(paths).map_err(|refusal| refusal.to_string())?;
+fn try_level(level: &str, paths: &Paths) -> Result<String, String> {
+    let level = match level {
+        "container" => Level::Container,
+        "gvisor" => Level::Gvisor,
+        _ => return Err(format!("no level `{level}`")),
+    };
     let facts = HostFacts::gather(paths);
     let uid_base = match &facts.rights {
         Ok(Rights::Namespace(ids)) => ids.base(ids.ranges()),

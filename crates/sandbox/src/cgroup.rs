@@ -66,6 +66,12 @@ pub enum CgroupError {
         #[source]
         source: io::Error,
     },
+    /// v2: limits for a part of a group can't be had while the rest of it runs in the group itself.
+    #[error(
+        "the cgroup `{0}` holds processes that are not Torno's: start tornod in one of its own, \
+         `systemd-run --scope -p Delegate=yes tornod`"
+    )]
+    Shared(PathBuf),
     /// The kernel holds another value than the one written.
     #[error("`{0}` does not hold the limit that was written")]
     NotHeld(PathBuf),
@@ -144,7 +150,7 @@ impl CgroupHost {
         let group_needs_freezer = self.unified.is_none();
         if let Some(parent) = &self.unified {
             if self.v1.is_empty() {
-                delegate(parent)?;
+                delegation::hand_on(parent)?;
             }
             let directory = parent.join(name);
             make_directory(&directory)?;
@@ -234,24 +240,6 @@ fn own_directory(own: &str, controller: &str, root: &str, mount: &str) -> Option
     } else {
         Path::new(mount).join(below)
     })
-}
-
-/// v2: a group that holds processes can't hand out controllers, so the launcher moves into a leaf
-/// of
-/// its own first.
-fn delegate(parent: &Path) -> Result<(), CgroupError> {
-    let control = parent.join("cgroup.subtree_control");
-    let wanted = "+memory +pids +cpu";
-    if write(&control, wanted).is_ok() {
-        return Ok(());
-    }
-    let leaf = parent.join("launcher");
-    fs::create_dir_all(&leaf).map_err(|source| CgroupError::File {
-        path: leaf.clone(),
-        source,
-    })?;
-    write(&leaf.join("cgroup.procs"), &std::process::id().to_string())?;
-    write(&control, wanted)
 }
 
 fn make_directory(path: &Path) -> Result<(), CgroupError> {

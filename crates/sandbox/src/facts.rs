@@ -81,6 +81,9 @@ pub struct HostFacts {
     pub cgroups: CgroupHost,
     /// As whom sandboxes are made, or why none can be.
     pub rights: Result<Rights, Refusal>,
+    /// Mount points that the kernel keeps with the directory below which they lie: every one of
+    /// the host, where the launcher is root of a namespace only (mount_namespaces(7)).
+    pub locked_mounts: Vec<PathBuf>,
     /// Most open files that a process inside may be given.
     pub open_files_max: u64,
 }
@@ -107,6 +110,11 @@ impl HostFacts {
     pub fn gather(paths: &Paths) -> Self {
         let first = |names: &[&str]| names.iter().find_map(|name| Runtime::find(paths, name));
         let cgroups = CgroupHost::discover();
+        let rights = Rights::discover(&cgroups);
+        let locked_mounts = match rights {
+            Ok(Rights::Root) => Vec::new(),
+            _ => mount_points(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default()),
+        };
         Self {
             root: ROOT_NAMES.into_iter().filter_map(root_entry).collect(),
             etc: ETC_NAMES
@@ -123,11 +131,35 @@ impl HostFacts {
             gvisor_runtime: first(&["runsc"]),
             nft: paths.find("nft"),
             keeper: paths.keeper.clone(),
-            rights: Rights::discover(&cgroups),
+            rights,
             cgroups,
+            locked_mounts,
             open_files_max: open_files_max(),
         }
     }
+}
+
+/// The mount points of proc_pid_mountinfo(5).
+fn mount_points(mountinfo: &str) -> Vec<PathBuf> {
+    let points = mountinfo.lines().filter_map(|line| line.split(' ').nth(4));
+    points
+        .map(|point| PathBuf::from(unescaped(point)))
+        .collect()
+}
+
+/// The kernel writes these four characters in octal.
+fn unescaped(path: &str) -> String {
+    let characters = [
+        ("\\040", " "),
+        ("\\011", "\t"),
+        ("\\012", "\n"),
+        ("\\134", "\\"),
+    ];
+    characters
+        .iter()
+        .fold(path.to_owned(), |path, (code, plain)| {
+            path.replace(code, plain)
+        })
 }
 
 /// There, and itself: a link could point anywhere.
@@ -165,4 +197,16 @@ fn read_bounded(path: &Path, bytes_max: u64) -> Option<Arc<[u8]>> {
 fn open_files_max() -> u64 {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     limit.maximum.unwrap_or(OPEN_FILES_MAX).min(OPEN_FILES_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_points_are_read_with_their_spaces() {
+        let line = r"36 35 98:0 / /mnt/a\040b rw,noatime shared:1 - ext3 /dev/root rw";
+        assert_eq!(mount_points(line), [PathBuf::from("/mnt/a b")]);
+        assert!(mount_points("\n36 35").is_empty());
+    }
 }

@@ -63,6 +63,20 @@ pub enum PlanError {
     /// A further directory.
     #[error("`{0}` can't be listed under `also`")]
     Also(PathBuf),
+    /// The runtime makes groups that an ordinary user is not given.
+    #[error("runc makes groups in every cgroup v1 hierarchy, which takes root; crun does not")]
+    RuncNeedsRoot,
+    /// The kernel keeps what is mounted on a directory together with it.
+    #[error(
+        "`{mount}` is mounted below `{host}`, and without root a sandbox can't be given the one \
+         without the other; unmount it"
+    )]
+    MountBelow {
+        /// The directory that goes in.
+        host: PathBuf,
+        /// What is mounted below it.
+        mount: PathBuf,
+    },
     /// A file rule.
     #[error(transparent)]
     Rule(#[from] RuleError),
@@ -167,11 +181,16 @@ pub fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanError> {
     if (spec.level, spec.workspace) == (Level::Gvisor, Workspace::Bind) {
         return Err(PlanError::BindUnavailable);
     }
+    if runtime.kind == RuntimeKind::Runc && rights != Rights::Root && !facts.cgroups.v1.is_empty() {
+        return Err(PlanError::RuncNeedsRoot);
+    }
     let rules = WorkspaceRules::parse(&spec.files)?;
+    let tree = tree(spec, facts)?;
+    check_mounts(&tree, &facts.locked_mounts)?;
     Ok(Plan {
         id: spec.id.clone(),
         level: spec.level,
-        tree: tree(spec, facts)?,
+        tree,
         config: oci::config(spec, facts, ids, runtime.kind),
         cgroup: CgroupValues {
             memory_bytes: spec.limits.memory_bytes,
@@ -302,6 +321,22 @@ fn tree(spec: &SandboxSpec, facts: &HostFacts) -> Result<Vec<TreeStep>, PlanErro
         steps.push(TreeStep::Workspace("workspace".into()));
     }
     Ok(steps)
+}
+
+/// A directory without what is mounted below it can't be had in an ordinary user's namespace.
+fn check_mounts(tree: &[TreeStep], locked: &[PathBuf]) -> Result<(), PlanError> {
+    for step in tree {
+        let TreeStep::Bind { host, .. } = step else {
+            continue;
+        };
+        if let Some(mount) = locked.iter().find(|m| *m != host && m.starts_with(host)) {
+            return Err(PlanError::MountBelow {
+                host: host.clone(),
+                mount: mount.clone(),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Mount points and the directories that programs expect; nothing of the host is in them.

@@ -47,7 +47,7 @@ pub fn probe(level: Level, facts: &HostFacts, uid_base: u32) -> Result<Guarantee
         return Err(missing(refusal.part.clone(), &refusal.fix));
     }
     let spec = spec(level, uid_base).map_err(|part| missing(part, "apt-get install dash"))?;
-    let plan = plan(&spec, facts).map_err(|error| missing(error.to_string(), plan_fix(&error)))?;
+    let plan = plan(&spec, facts).map_err(|error| missing(error.to_string(), &plan_fix(&error)))?;
     let pair = UnixStream::pair().map_err(|error| missing(chain(&error), DOCTOR))?;
     let (mut host, inside) = pair;
     let inputs = StartInputs {
@@ -76,13 +76,16 @@ pub fn probe(level: Level, facts: &HostFacts, uid_base: u32) -> Result<Guarantee
 
 const DOCTOR: &str = "torno doctor";
 
-fn plan_fix(error: &PlanError) -> &'static str {
-    match error {
+fn plan_fix(error: &PlanError) -> String {
+    let fix = match error {
         PlanError::RuntimeMissing { fix, .. } => fix,
         PlanError::NftMissing => "apt-get install nftables",
         PlanError::RuntimeTooOld { .. } => "apt-get install runsc",
+        PlanError::RuncNeedsRoot => "apt-get install crun",
+        PlanError::MountBelow { mount, .. } => return format!("umount '{}'", mount.display()),
         _ => DOCTOR,
-    }
+    };
+    fix.to_owned()
 }
 
 fn start_fix(error: &StartError) -> &'static str {
@@ -92,6 +95,7 @@ fn start_fix(error: &StartError) -> &'static str {
         StartError::Cgroup(CgroupError::NoController(_)) => {
             "systemctl set-property tornod.service Delegate=yes"
         }
+        StartError::Cgroup(CgroupError::Shared(_)) => "systemd-run --scope -p Delegate=yes tornod",
         _ => DOCTOR,
     }
 }

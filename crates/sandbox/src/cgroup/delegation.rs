@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Groups that an ordinary user's launcher was given, or the command by which root gives them.
+//! Groups that the launcher was given, or the command by which root gives them; and, in v2, how
+//! the controllers of such a group are handed on.
 
-use super::{CONTROLLERS, CgroupHost};
+use super::{CONTROLLERS, CgroupError, CgroupHost, write};
 use crate::rights::Refusal;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::fmt::Write as _;
@@ -9,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Starts the daemon in a group of its own that belongs to the user.
-const SYSTEMD_SCOPE: &str = "systemd-run --user --unit=tornod -p Delegate=yes tornod";
+const SYSTEMD_SCOPE: &str = "systemd-run --user --scope -p Delegate=yes tornod";
 /// Lets users' service managers hand on every controller that limits need; older systemd keeps cpu.
 const SYSTEMD_CONTROLLERS: &str = "sudo sh -c 'mkdir -p /etc/systemd/system/user@.service.d && \
      printf \"[Service]\\nDelegate=cpu memory pids\\n\" \
@@ -77,6 +78,70 @@ fn is_own(directory: &Path) -> bool {
     may(directory) && may(&directory.join("cgroup.procs"))
 }
 
+/// Where the daemon's own processes run in a v2 group whose controllers go to sandboxes.
+const DAEMON: &str = "daemon";
+/// LIMIT: a process can be started while others are moved; each round leaves only those.
+const ROUNDS_MAX: usize = 20;
+
+/// v2: a group that holds processes can't hand on controllers (cgroups(7), "no internal
+/// processes"), so all of the daemon's move into a leaf first. They are the supervisor, its roles
+/// and what these have started; anybody else in there is not ours to move.
+pub(super) fn hand_on(parent: &Path) -> Result<(), CgroupError> {
+    let control = parent.join("cgroup.subtree_control");
+    let wanted = CONTROLLERS.map(|name| format!("+{name}")).join(" ");
+    let Err(mut refused) = write(&control, &wanted) else {
+        return Ok(());
+    };
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| CgroupError::File { path, source }
+    };
+    let supervisor = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
+    let leaf = parent.join(DAEMON);
+    fs::create_dir_all(&leaf).map_err(failed(&leaf))?;
+    for _ in 0..ROUNDS_MAX {
+        let procs = parent.join("cgroup.procs");
+        let text = fs::read_to_string(&procs).map_err(failed(&procs))?;
+        let all: Vec<i32> = text.lines().filter_map(|line| line.parse().ok()).collect();
+        if !all
+            .iter()
+            .all(|pid| descends_from(*pid, supervisor, parent_of))
+        {
+            return Err(CgroupError::Shared(parent.to_owned()));
+        }
+        for pid in all {
+            match write(&leaf.join("cgroup.procs"), &pid.to_string()) {
+                // It has ended meanwhile.
+                Err(CgroupError::File { source, .. })
+                    if source.raw_os_error() == Some(libc::ESRCH) => {}
+                moved => moved?,
+            }
+        }
+        match write(&control, &wanted) {
+            Ok(()) => return Ok(()),
+            Err(error) => refused = error,
+        }
+    }
+    Err(refused)
+}
+
+/// LIMIT: generations between the supervisor and what its roles start; more is no descent.
+const GENERATIONS_MAX: usize = 16;
+
+/// Whether a process is another or comes from it.
+fn descends_from(pid: i32, ancestor: i32, parent_of: impl Fn(i32) -> Option<i32>) -> bool {
+    let mut line = std::iter::successors(Some(pid), |pid| parent_of(*pid));
+    line.by_ref()
+        .take(GENERATIONS_MAX)
+        .any(|pid| pid == ancestor)
+}
+
+fn parent_of(pid: i32) -> Option<i32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+    line.trim().parse().ok().filter(|parent| *parent > 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,5 +184,23 @@ mod tests {
         assert!(refusal.part.contains("controller for cpu"), "{refusal}");
         write("cgroup.controllers", "cpu memory pids");
         assert_eq!(host(directory.path()).undelegated(), None);
+    }
+
+    #[test]
+    fn a_process_of_somebody_else_is_not_moved() {
+        let parents = |pid| {
+            [(5, 4), (4, 1), (7, 6), (6, 1)]
+                .iter()
+                .find(|(own, _)| *own == pid)
+                .map(|(_, parent)| *parent)
+        };
+        assert!(descends_from(5, 4, parents) && descends_from(4, 4, parents));
+        assert!(!descends_from(7, 4, parents) && !descends_from(1, 4, parents));
+        // A plain directory takes no controllers, and holds a process that is not the test's.
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("cgroup.subtree_control")).unwrap();
+        fs::write(directory.path().join("cgroup.procs"), "1\n").unwrap();
+        let error = hand_on(directory.path()).unwrap_err();
+        assert!(matches!(error, CgroupError::Shared(_)), "{error}");
     }
 }

@@ -34,6 +34,7 @@ pub(crate) fn facts() -> HostFacts {
             v1: vec![],
         },
         rights: Ok(Rights::Root),
+        locked_mounts: vec![],
         open_files_max: 65_536,
     }
 }
@@ -252,6 +253,25 @@ fn secret_places_cannot_be_listed() {
             matches!(refused(|spec| spec.also = vec![also]), PlanError::Also(_)),
             "{host} {inside}"
         );
+    }
+}
+
+#[test]
+fn what_is_mounted_below_a_directory_refuses_where_it_cant_be_left_out() {
+    let mut facts = facts();
+    facts.locked_mounts = ["/", "/usr", "/usrx", "/home/u/.cargo"]
+        .map(Into::into)
+        .into();
+    assert!(plan(&spec(Level::Gvisor), &facts).is_ok());
+    for (host, mount) in [
+        ("/usr", "/usr/share/x"),
+        ("/home/u/.cargo/bin", "/home/u/.cargo/bin/y"),
+    ] {
+        facts.locked_mounts.push(mount.into());
+        let (host, mount) = (host.into(), mount.into());
+        let error = plan(&spec(Level::Gvisor), &facts).unwrap_err();
+        assert_eq!(error, PlanError::MountBelow { host, mount });
+        facts.locked_mounts.pop();
     }
 }
 

@@ -8,12 +8,13 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use torno_policy::grant::{FileRules, Limits};
 use torno_sandbox::{
-    HostFacts, Level, Paths, SandboxId, SandboxSpec, StartInputs, Started, VerifiedGuest,
-    Workspace, plan, start,
+    HostFacts, Level, Paths, Rights, SandboxId, SandboxSpec, StartInputs, Started, SubordinateIds,
+    VerifiedGuest, Workspace, plan, start,
 };
 
 /// The sentinel that a gVisor build can be named with, besides the search path.
@@ -79,9 +80,30 @@ pub(crate) fn spec(level: Level) -> SandboxSpec {
             records: 1000,
         },
         ca_pem: "-----BEGIN CERTIFICATE-----\nc2Vzc2lvbg==\n-----END CERTIFICATE-----\n".into(),
-        uid_base: 0x4000_0000 + number * 65_536,
+        uid_base: uid_base(number),
         guest: VerifiedGuest::load(&source, &digest).unwrap(),
         guest_arguments: vec!["init".into()],
+    }
+}
+
+/// The first id of the n-th sandbox: as root anywhere, else from the ids of this namespace.
+fn uid_base(number: u32) -> u32 {
+    static OWN: OnceLock<Option<SubordinateIds>> = OnceLock::new();
+    let own = OWN.get_or_init(|| match HostFacts::gather(&paths()).rights {
+        Ok(Rights::Namespace(ids)) => Some(ids),
+        Ok(Rights::Root) | Err(_) => None,
+    });
+    own.map_or(0x4000_0000 + number * 65_536, |ids| {
+        ids.base(number % ids.ranges())
+    })
+}
+
+/// The ids of a sandbox on the host, from its spec's first: of its root, and of the agent.
+pub(crate) fn ids_of(spec: &SandboxSpec, facts: &HostFacts) -> (std::ops::Range<u32>, u32) {
+    let base = spec.uid_base;
+    match facts.rights {
+        Ok(Rights::Namespace(_)) => (base..base + 3, base + 1),
+        _ => (base..base + 65_536, base + 1000),
     }
 }
 

@@ -3,9 +3,18 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+/// The stage's own: how an administrator makes a user, told once.
+#[path = "../../../../stage/src/account.rs"]
+#[expect(
+    dead_code,
+    unreachable_pub,
+    reason = "the stage uses the rest, from elsewhere"
+)]
+mod account;
 mod agent;
 mod harness;
 mod inside;
 mod lifetime;
 mod network;
+mod rootless;
 mod workspace;
