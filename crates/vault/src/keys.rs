@@ -10,6 +10,7 @@
 //! ```
 
 use crate::entropy::{Entropy, EntropyError};
+use crate::opened::OpenedKeys;
 use crate::rows::{KekRow, Rows, Sealed};
 use crate::seal::{self, Field, KEY_BYTES, OpenError, Place, SealError};
 use crate::secret::{Secret, SecretError};
@@ -135,6 +136,7 @@ pub(crate) struct Keys {
     wrapping: Secret,
     pub(crate) mac: Secret,
     ring: BTreeMap<(TenantName, u32), Secret>,
+    pub(crate) opened: OpenedKeys,
 }
 
 impl Keys {
@@ -151,6 +153,7 @@ impl Keys {
             wrapping,
             mac,
             ring: BTreeMap::new(),
+            opened: OpenedKeys::default(),
         })
     }
 
@@ -210,8 +213,10 @@ impl Keys {
         self.ring.get(&(tenant.clone(), version))
     }
 
-    /// Follows the rows: adds a key that was made, drops those that have no row any more.
+    /// Follows the rows: adds a key that was made, drops those that have no row any more, and every
+    /// data key that was opened under the rows before.
     pub(crate) fn follow(&mut self, rows: &Rows, made: Option<((TenantName, u32), Secret)>) {
+        self.opened = OpenedKeys::default();
         self.ring.extend(made);
         self.ring
             .retain(|version, _| rows.keks.contains_key(version));

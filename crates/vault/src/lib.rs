@@ -21,6 +21,7 @@ mod fingerprint;
 mod harden;
 mod integrity;
 mod keys;
+mod opened;
 mod overlap;
 mod rows;
 mod seal;

@@ -139,7 +139,9 @@ impl Vault {
         let base = base_of(random);
         let mut fingerprints = Vec::new();
         for (name, row) in self.credentials(tenant) {
-            let value = self.open_value(tenant, name, row)?;
+            // Once a session for every credential there is: their keys are not kept.
+            let data_key = self.open_data_key(tenant, name, row)?;
+            let value = open_with(&data_key, (tenant, name), row)?;
             let value = value.expose();
             let window = value
                 .first_chunk::<ROLLING_WINDOW>()
@@ -195,12 +197,10 @@ impl Vault {
         name: &CredentialName,
         row: &CredentialRow,
     ) -> Result<Secret, UnlockError> {
-        let data_key = self.open_data_key(tenant, name, row)?;
-        Ok(seal::open(
-            data_key.expose(),
-            &value_place(tenant, name, row.version),
-            &row.value,
-        )?)
+        let keys = self.keys().ok_or(UnlockError::Sealed)?;
+        let open = || self.open_data_key(tenant, name, row);
+        let data_key = keys.opened.of_row((tenant, name), &row.data_key, open)?;
+        open_with(&data_key, (tenant, name), row)
     }
 
     pub(crate) fn open_data_key(
@@ -214,6 +214,15 @@ impl Vault {
         let place = data_key_place(tenant, name, row.version, row.kek_version);
         Ok(seal::open(kek.expose(), &place, &row.data_key)?)
     }
+}
+
+fn open_with(
+    data_key: &Secret,
+    (tenant, name): (&TenantName, &CredentialName),
+    row: &CredentialRow,
+) -> Result<Secret, UnlockError> {
+    let place = value_place(tenant, name, row.version);
+    Ok(seal::open(data_key.expose(), &place, &row.value)?)
 }
 
 impl From<OpenError> for UnlockError {

@@ -452,6 +452,49 @@ fn revoked_rotated_removed_and_unbound_count_at_once() {
 }
 
 #[test]
+fn a_data_key_that_was_opened_is_gone_after_every_change_and_after_sealing() {
+    let changes: [fn(&Vault) -> Staged; 6] = [
+        |vault| {
+            let name = (&tenant("t1"), &credential("token"));
+            let rotated = vault.rotate(name, b"ghp_another0123456789", 6, &mut SystemEntropy);
+            rotated.unwrap().0
+        },
+        |vault| vault.revoke(&tenant("t1"), &credential("token")).unwrap(),
+        |vault| vault.remove(&tenant("t1"), &credential("token")).unwrap(),
+        |vault| {
+            vault
+                .rotate_kek(&tenant("t1"), &mut SystemEntropy)
+                .unwrap()
+                .0
+        },
+        |vault| vault.bind(binding("b1", "token"), 5).unwrap(),
+        |vault| {
+            let id = BindingId::parse("b1").unwrap();
+            vault.unbind(&tenant("t1"), &id).unwrap()
+        },
+    ];
+    let opened = |fixture: &Fixture| fixture.vault.keys().map(|keys| keys.opened.count());
+    for change in changes {
+        let mut fixture = filled();
+        let permit = fixture.permit();
+        fixture.unlock(permit.clone()).unwrap();
+        assert_eq!(opened(&fixture), Some(1));
+        assert_eq!(fixture.unlock(permit).unwrap().0, VALUE);
+        let staged = change(&fixture.vault);
+        fixture.apply(staged);
+        assert_eq!(opened(&fixture), Some(0));
+    }
+    let mut fixture = filled();
+    let permit = fixture.permit();
+    fixture.unlock(permit).unwrap();
+    let rows = fixture.vault.rows.clone();
+    fixture.vault.seal();
+    assert_eq!(opened(&fixture), None);
+    fixture.reopen(rows).unwrap();
+    assert_eq!(opened(&fixture), Some(0));
+}
+
+#[test]
 fn a_new_tenant_key_replaces_the_old_one() {
     let mut fixture = filled();
     let owner = tenant("t1");
