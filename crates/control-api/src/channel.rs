@@ -7,6 +7,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
+use std::cell::RefCell;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -29,7 +30,7 @@ pub struct Channel {
 /// A packet as it came.
 #[derive(Debug)]
 pub struct Packet {
-    /// Its bytes.
+    /// Its bytes; the vector holds nothing else.
     pub bytes: Vec<u8>,
     /// Its descriptors, close-on-exec.
     pub descriptors: Vec<OwnedFd>,
@@ -200,16 +201,25 @@ pub fn send_packet(
 /// # Errors
 /// `InvalidData` when the packet was larger than the limit or empty; otherwise the peer is gone.
 pub fn receive_packet(socket: BorrowedFd<'_>) -> io::Result<Option<Packet>> {
-    let mut bytes = vec![0_u8; PACKET_BYTES_MAX + 1];
+    ROOM.with_borrow_mut(|room| receive_into(socket, room))
+}
+
+thread_local! {
+    /// Room for the largest packet and a byte, made once for each thread and all zeroes between
+    /// packets: what comes is copied out in its own size, so that a credential in it leaves nothing
+    /// behind and who wipes a packet wipes no more than that.
+    static ROOM: RefCell<Vec<u8>> = RefCell::new(vec![0; PACKET_BYTES_MAX + 1]);
+}
+
+fn receive_into(socket: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<Option<Packet>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC;
-    let got = rustix::net::recvmsg(
-        socket,
-        &mut [IoSliceMut::new(&mut bytes)],
-        &mut ancillary,
-        flags,
-    )?;
+    let got = rustix::net::recvmsg(socket, &mut [IoSliceMut::new(room)], &mut ancillary, flags)?;
+    let came = room.get_mut(..got.bytes).unwrap_or_default();
+    let bytes = came.to_vec();
+    // Not a dead store that could be left out: the next packet's system call sees this memory.
+    came.fill(0);
     let mut descriptors = Vec::new();
     for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(received) = message {
@@ -227,7 +237,6 @@ pub fn receive_packet(socket: BorrowedFd<'_>) -> io::Result<Option<Packet>> {
             Err(invalid("packet without bytes"))
         };
     }
-    bytes.truncate(got.bytes);
     Ok(Some(Packet { bytes, descriptors }))
 }
 
@@ -267,6 +276,26 @@ mod tests {
         );
         drop(a);
         assert!(b.receive().await.unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_packet_comes_in_its_own_size_and_leaves_nothing_where_it_was_received() {
+        let (a, b) = pair().unwrap();
+        send_packet(a.as_fd(), &[7; 5000], &[]).unwrap();
+        send_packet(a.as_fd(), b"second", &[]).unwrap();
+        let first = receive_packet(b.as_fd()).unwrap().unwrap();
+        assert_eq!((first.bytes.len(), first.bytes.capacity()), (5000, 5000));
+        ROOM.with_borrow(|room| assert!(room.iter().all(|byte| *byte == 0)));
+        let second = receive_packet(b.as_fd()).unwrap().unwrap();
+        assert_eq!(second.bytes, b"second");
+    }
+
+    #[tokio::test]
+    async fn a_packet_over_the_limit_is_refused_whole_and_leaves_nothing() {
+        let (a, b) = pair().unwrap();
+        send_packet(a.as_fd(), &[7; PACKET_BYTES_MAX + 1], &[]).unwrap();
+        assert!(receive_packet(b.as_fd()).is_err());
+        ROOM.with_borrow(|room| assert!(room.iter().all(|byte| *byte == 0)));
     }
 
     #[tokio::test]
