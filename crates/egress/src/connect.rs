@@ -10,7 +10,7 @@ pub(crate) use pool::Pool;
 use crate::accept::Limits;
 use crate::ports::{Clock, Dialed, Ports};
 use crate::refuse::Fault;
-use crate::wire::{CutFlag, Cuttable, Duplex, ReadBuffer};
+use crate::wire::{CutFlag, Cuttable, Duplex, ReadBuffer, below_tls};
 use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
 use rustls::time_provider::TimeProvider;
@@ -146,7 +146,7 @@ impl Connector {
         };
         let name = name.ok_or_else(|| fault.refusal())?;
         let tls = self.pinned.get(host).unwrap_or(&self.tls);
-        let stream = tls.connect(name, plain).await;
+        let stream = tls.connect(name, below_tls(plain)).await;
         stream
             .map(|stream| Box::new(stream) as Box<dyn Duplex>)
             .map_err(|_| fault.refusal())

@@ -195,10 +195,7 @@ pub(crate) fn scrub_whole(
         out.extend_from_slice(bytes);
         return 0;
     };
-    let mut stream = ScrubStream::new(Arc::clone(scrubber));
-    stream.push(bytes, out);
-    stream.finish(out);
-    stream.hits()
+    ScrubStream::new(Arc::clone(scrubber)).whole(bytes, out)
 }
 
 #[cfg(test)]

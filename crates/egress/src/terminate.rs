@@ -9,7 +9,7 @@ pub(crate) use authority::{AuthorityFault, SessionAuthority};
 
 use crate::identify::Asked;
 use crate::refuse::Fault;
-use crate::wire::{Duplex, ReadBuffer};
+use crate::wire::{Duplex, ReadBuffer, below_tls};
 use rustls::server::{Accepted, Acceptor};
 use tokio::io::AsyncWriteExt;
 use tokio_rustls::StartHandshake;
@@ -44,7 +44,7 @@ pub(crate) async fn terminate(
         (Asked::Proxy, None) => return Err(no_tls_on_the_proxy()),
     };
     let config = authority.leaf(&leaf_host).map_err(|_| cannot_mint())?;
-    let stream = StartHandshake::from_parts(accepted, io)
+    let stream = StartHandshake::from_parts(accepted, below_tls(io))
         .into_stream(config)
         .await
         .map_err(|_| handshake_failed())?;

@@ -3,13 +3,14 @@
 //! dropped stream end with a reset when it was cut.
 
 use crate::refuse::Fault;
-use std::io;
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, BufReader, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use torno_policy::Reason;
 
@@ -82,6 +83,19 @@ impl<P: Peer> AsyncWrite for Cuttable<P> {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.peer).poll_write(cx, buf)
+    }
+
+    /// TLS writes several records at once: without this each would be a system call.
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.peer).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.peer.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -193,7 +207,34 @@ impl StreamError {
     }
 }
 
+/// LIMIT: what is collected of a body before it goes on: three TLS records and one write.
+pub(crate) const PIECE_BYTES: usize = 48 * 1024;
+/// LIMIT: what is read at once below a TLS stream, which itself asks for 4 KiB at a time: two
+/// records and a bit.
+const TLS_READ_BYTES: usize = 36 * 1024;
+
+/// A stream that TLS is spoken on: it is read in large pieces, whatever TLS asks for. What lies in
+/// its buffer is ciphertext.
+pub(crate) fn below_tls<S: Duplex>(stream: S) -> BufReader<S> {
+    BufReader::with_capacity(TLS_READ_BYTES, stream)
+}
+
 impl Source<'_> {
+    /// Reads at least one more byte of a body, and on as long as more is there at once.
+    pub(crate) async fn more_of_body(&mut self) -> Result<(), StreamError> {
+        self.more().await?;
+        while self.buffer.unread().len() < PIECE_BYTES {
+            let mut reading = pin!(self.buffer.fill(self.io));
+            let read = poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx)));
+            match read.await {
+                Poll::Ready(Ok(1..)) => {}
+                // An end or an error is there for the next read too, when this has gone on.
+                Poll::Ready(Ok(0) | Err(_)) | Poll::Pending => break,
+            }
+        }
+        Ok(())
+    }
+
     /// Reads at least one more byte.
     pub(crate) async fn more(&mut self) -> Result<(), StreamError> {
         let reading = self.buffer.fill(self.io);
@@ -202,5 +243,24 @@ impl Source<'_> {
             Ok(Ok(0) | Err(_)) => Err(StreamError::Gone),
             Ok(Ok(_)) => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn records_that_are_written_together_leave_together() {
+        let (one, mut other) = UnixStream::pair().unwrap();
+        let boxed: Box<dyn Peer> = Box::new(one);
+        let mut stream = below_tls(Cuttable::new(boxed, CutFlag::default()));
+        assert!(stream.is_write_vectored());
+        let records = [IoSlice::new(b"first "), IoSlice::new(b"second")];
+        let written = poll_fn(|cx| Pin::new(&mut stream).poll_write_vectored(cx, &records));
+        assert_eq!(written.await.unwrap(), 12);
+        let mut read = [0; 12];
+        other.read_exact(&mut read).await.unwrap();
+        assert_eq!(&read, b"first second");
     }
 }

@@ -10,7 +10,7 @@ use crate::normalize::is_hop_by_hop;
 use crate::refuse::Fault;
 use crate::report::Received;
 use crate::scrub::{BodyScrub, Gunzip, Released, scrub_whole};
-use crate::wire::{Source, StreamError, Writer};
+use crate::wire::{PIECE_BYTES, Source, StreamError, Writer};
 use std::sync::atomic::Ordering;
 use tokio::io::AsyncWriteExt;
 
@@ -24,9 +24,6 @@ pub(crate) struct Download<'a> {
     pub(crate) keep_alive: bool,
     pub(crate) received: &'a mut Received,
 }
-
-/// LIMIT: frames are written out when this much is collected.
-const WRITE_BYTES: usize = 32 * 1024;
 
 impl Download<'_> {
     /// Sends an answer whose head was read. Gives whether the client's connection may go on.
@@ -118,13 +115,13 @@ impl Download<'_> {
                     way.pass(unread.get(..count).unwrap_or_default(), &mut out)?;
                     source.buffer.consume(count);
                     self.settle(&way)?;
-                    if out.len() >= WRITE_BYTES {
+                    if out.len() >= PIECE_BYTES {
                         self.write_out(to, &mut out).await?;
                     }
                 }
                 Step::More => {
                     self.write_out(to, &mut out).await?;
-                    match source.more().await {
+                    match source.more_of_body().await {
                         Ok(()) => {}
                         Err(StreamError::Gone) if matches!(answer.body, Body::UntilClose) => {
                             answer.body = Body::Length(0);

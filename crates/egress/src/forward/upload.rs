@@ -9,7 +9,7 @@ use crate::head::{Framing, Head};
 use crate::inject::push_field;
 use crate::normalize::judge_trailers;
 use crate::report::Sent;
-use crate::wire::{ReadBuffer, Source, StreamError, Writer};
+use crate::wire::{PIECE_BYTES, ReadBuffer, Source, StreamError, Writer};
 use tokio::io::AsyncWriteExt;
 use torno_policy::Reason;
 use torno_policy::placeholder::{MARK, PLACEHOLDER_BYTES_MAX, Placeholder};
@@ -81,8 +81,6 @@ impl Upload {
 
 /// LIMIT: a body that fits one TLS record with a usual head.
 const SMALL_BYTES: usize = 12 * 1024;
-/// LIMIT: frames are written out when this much is collected.
-const WRITE_BYTES: usize = 32 * 1024;
 
 /// The counters that a body adds to.
 pub(crate) struct Tally<'a> {
@@ -122,13 +120,13 @@ pub(crate) async fn send(
                 tally.count(piece)?;
                 push(&mut out, piece, is_chunked);
                 source.buffer.consume(count);
-                if out.len() >= WRITE_BYTES {
+                if out.len() >= PIECE_BYTES {
                     write_out(to, &mut out).await?;
                 }
             }
             Step::More => {
                 write_out(to, &mut out).await?;
-                source.more().await.map_err(client_stopped)?;
+                source.more_of_body().await.map_err(client_stopped)?;
             }
             Step::Trailers(count, trailers) => {
                 push_trailers(&mut out, &trailers, tally)?;

@@ -30,7 +30,8 @@ pub(crate) struct Scrubber {
     /// In the order of their texts.
     windows: Vec<Window>,
     jumps: Box<[u8]>,
-    starts: [bool; 256],
+    /// Which blocks a window may start with, by their hash.
+    fronts: Box<[bool]>,
     longest: usize,
 }
 
@@ -49,7 +50,7 @@ impl Scrubber {
             placeholders: secrets.iter().map(|s| s.placeholder.clone()).collect(),
             windows: Vec::new(),
             jumps: vec![FULL_JUMP; 1 << TABLE_BITS].into_boxed_slice(),
-            starts: [false; 256],
+            fronts: vec![false; 1 << TABLE_BITS].into_boxed_slice(),
             longest: 0,
         };
         for (owner, secret) in secrets.iter().enumerate() {
@@ -77,10 +78,8 @@ impl Scrubber {
                     *slot = jump.min(*slot);
                 }
             }
-            if let Some(slot) = text
-                .first()
-                .and_then(|b| self.starts.get_mut(usize::from(*b)))
-            {
+            let front = text.get(..BLOCK).map(hash);
+            if let Some(slot) = front.and_then(|front| self.fronts.get_mut(front)) {
                 *slot = true;
             }
             self.windows.push(Window {
@@ -129,11 +128,18 @@ impl Scrubber {
     pub(super) fn hold(&self, text: &[u8]) -> usize {
         let first = text.len().saturating_sub(self.longest.saturating_sub(1));
         let tail = text.get(first..).unwrap_or_default();
-        let held = tail.iter().enumerate().find(|(at, byte)| {
-            let starts = self.starts.get(usize::from(**byte)).copied();
-            starts.unwrap_or(true) && self.is_window_start(tail.get(*at..).unwrap_or_default())
+        let held = (0..tail.len()).find(|at| {
+            let end = tail.get(*at..).unwrap_or_default();
+            self.may_be_front(end) && self.is_window_start(end)
         });
-        held.map_or(text.len(), |(at, _)| first + at)
+        held.map_or(text.len(), |at| first + at)
+    }
+
+    /// Whether a window may start like this, as far as a block of it tells; no block, no word.
+    fn may_be_front(&self, end: &[u8]) -> bool {
+        let front = end.get(..BLOCK).map(hash);
+        let known = front.and_then(|front| self.fronts.get(front));
+        known.copied().unwrap_or(true)
     }
 
     fn is_window_start(&self, end: &[u8]) -> bool {

@@ -19,6 +19,8 @@ pub(crate) struct ScrubStream {
     scrubber: Arc<Scrubber>,
     /// The end of the text that may belong to a window; shorter than the longest one.
     tail: Vec<u8>,
+    /// Room for a held end with the piece behind it, kept from piece to piece.
+    joined: Vec<u8>,
     /// Where `tail` starts.
     base: u64,
     /// Everything before was written or replaced.
@@ -32,6 +34,7 @@ impl ScrubStream {
         Self {
             scrubber,
             tail: Vec::new(),
+            joined: Vec::new(),
             base: 0,
             written: 0,
             find: None,
@@ -54,10 +57,19 @@ impl ScrubStream {
         if self.tail.is_empty() {
             self.run(piece, false, out);
         } else {
-            let mut text = std::mem::take(&mut self.tail);
+            let mut text = std::mem::take(&mut self.joined);
+            text.extend_from_slice(&self.tail);
             text.extend_from_slice(piece);
             self.run(&text, false, out);
+            text.clear();
+            self.joined = text;
         }
+    }
+
+    /// Takes a text that is all there: nothing is held. Gives the number of finds.
+    pub(crate) fn whole(mut self, text: &[u8], out: &mut Vec<u8>) -> u32 {
+        self.run(text, true, out);
+        self.hits
     }
 
     /// The text is over.

@@ -203,9 +203,21 @@ proptest! {
     fn any_cut_of_a_text_is_scrubbed_like_the_whole(text in text(), cuts in prop::collection::vec(0..60usize, 0..8)) {
         let (out, _) = scrub(&text, &cuts);
         prop_assert_eq!(&out, &reference(&text));
+        let mut whole = Vec::new();
+        scrub_whole(Some(&scrubber()), &text, &mut whole);
+        prop_assert_eq!(&whole, &out);
         prop_assert!(memchr::memmem::find(&out, SECRET.as_bytes()).is_none());
         for start in 0..=SECRET.len() - 12 {
             prop_assert!(memchr::memmem::find(&out, &SECRET.as_bytes()[start..start + 12]).is_none());
         }
+    }
+
+    #[test]
+    fn what_is_held_is_the_end_that_a_window_could_start_with(text in text()) {
+        let scrubber = scrubber();
+        let windows: Vec<_> = scrubber.window_texts().map(|(_, window)| window).collect();
+        let could = |end: &[u8]| windows.iter().any(|w| w.len() > end.len() && w.starts_with(end));
+        let first = (0..text.len()).find(|at| could(&text[*at..]));
+        prop_assert_eq!(scrubber.hold(&text), first.unwrap_or(text.len()));
     }
 }

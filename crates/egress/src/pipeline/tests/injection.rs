@@ -5,6 +5,8 @@
 
 use super::stage::*;
 use data_encoding::BASE64;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use torno_notary_protocol::gate::End;
 use torno_policy::binding::Slot;
 
@@ -43,6 +45,32 @@ async fn a_captured_request_carries_the_secret_and_its_echo_is_scrubbed() {
     assert_eq!(outcomes[0].end, End::Completed { status: 200 });
     assert_eq!(outcomes[0].reflected, 3);
     assert_eq!(*stage.notary.unlocks.lock().unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_large_answer_is_scrubbed_across_every_border_of_its_pieces() {
+    // ATTACK: 105
+    // The distance from the border of a record, of a read or of a piece is another each time.
+    let echo = |at: usize| format!("{}{SECRET}", "x".repeat(at % 50));
+    let body: String = (0..6_000).map(echo).collect();
+    let length = body.len();
+    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}");
+    let stage = stage(Notary::bearer(), fixed(answer)).await;
+    let mut client = stage.secure().await;
+    client.write_all(get("/").as_bytes()).await.unwrap();
+    let mut heard = Vec::new();
+    while !heard.ends_with(b"\r\n0\r\n\r\n") {
+        let read = client.read_buf(&mut heard);
+        let read = tokio::time::timeout(Duration::from_secs(30), read).await;
+        assert_ne!(read.unwrap().unwrap(), 0);
+    }
+    let heard = String::from_utf8(heard).unwrap();
+    for start in 0..=SECRET.len() - 12 {
+        assert!(!heard.contains(&SECRET[start..start + 12]));
+    }
+    client.write_all(get("/").as_bytes()).await.unwrap();
+    hear(&mut client).await;
+    assert_eq!(stage.notary.outcomes.lock().unwrap()[0].reflected, 6_000);
 }
 
 #[tokio::test]
