@@ -41,6 +41,7 @@ pub use prune::{PruneError, Pruned};
 pub use reader::{Records, fuzz_reader};
 pub use record::{Entry, Event};
 pub use recorder::{AppendError, Durability, Opening, Recorder, Settings};
+pub use recorder::{Flush, Flushed, Written};
 pub use recovery::OpenError;
 pub use request::{
     CredentialReleased, CredentialWatched, RequestDecided, RequestEnded, RequestRefused,

@@ -21,11 +21,16 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::Path;
+use std::sync::Arc;
 use thiserror::Error;
 use torno_policy::names::RecordSeq;
 
+mod flush;
 mod rotation;
 
+pub use flush::{Flush, Flushed, Written};
+
+use flush::Flushes;
 use rotation::begin_segment;
 
 /// When a batch counts as recorded.
@@ -100,12 +105,17 @@ pub struct Recorder {
     pub(crate) tree: Frontier,
     signed: Option<Checkpoint>,
     segment: SegmentName,
-    pub(crate) disk: Box<dyn Disk>,
+    pub(crate) disk: Arc<dyn Disk>,
     length: u64,
+    /// Up to where the disk has room for the segment already.
+    set_aside: u64,
     history: File,
     history_bytes: u64,
     /// Time of the first entry that is written and not synced.
     unsynced_since_ms: Option<u64>,
+    /// Records that are on disk: nothing behind them has evidence of a flush.
+    durable: u64,
+    flushes: Arc<Flushes>,
     health: Health,
 }
 
@@ -167,11 +177,14 @@ impl Recorder {
             tree: recovered.tree,
             signed: recovered.signed,
             segment,
-            disk: Box::new(file),
+            disk: Arc::new(file),
             length,
+            set_aside: length,
             history,
             history_bytes: recovered.history_bytes,
             unsynced_since_ms: None,
+            durable: 0,
+            flushes: Arc::default(),
             health: Health::Ready,
         };
         recorder
@@ -246,31 +259,6 @@ impl Recorder {
         self.health == Health::Ready
     }
 
-    /// Unix milliseconds, by the entries' clock, at which [`Self::sync`] must have been called for
-    /// what was only `Written`. A caller whose clock may step back calls `sync` by its own timer:
-    /// it costs nothing when nothing is due.
-    #[must_use]
-    pub fn sync_due(&self) -> Option<u64> {
-        self.unsynced_since_ms
-            .map(|since| since.saturating_add(SYNC_WITHIN_MS))
-    }
-
-    /// Flushes what was only `Written`.
-    ///
-    /// # Errors
-    /// `Broken` or `Write`: what was not flushed may be lost by a power cut.
-    pub fn sync(&mut self) -> Result<(), AppendError> {
-        if self.health == Health::Broken {
-            return Err(AppendError::Broken);
-        }
-        if self.unsynced_since_ms.is_some() {
-            // After a failed flush the kernel may have dropped the pages: never try again.
-            self.disk.sync().map_err(|error| self.broken(error))?;
-            self.unsynced_since_ms = None;
-        }
-        Ok(())
-    }
-
     fn begin(&mut self, opening: Opening, dropped: &[Dropped]) -> Result<(), AppendError> {
         let Opening { at_ms, software } = opening;
         let entry = |event| Entry {
@@ -296,6 +284,7 @@ impl Recorder {
         self.checkpoint()
     }
 
+    /// One write, with the order kept; the flush, when one is due, comes before the evidence.
     fn write<T>(
         &mut self,
         batch: Vec<(Entry, T)>,
@@ -306,6 +295,11 @@ impl Recorder {
         // Rotation needs new files; on a full disk the segment grows over its size instead.
         if byte_count(&bytes) > room && self.health == Health::Ready {
             self.rotate()?;
+        }
+        if self.length + byte_count(&bytes) > self.set_aside {
+            // The write may go further than that; then it makes its own room.
+            self.disk.set_aside(self.length, SET_ASIDE_BYTES);
+            self.set_aside = self.length + SET_ASIDE_BYTES;
         }
         self.disk
             .append(&bytes)
@@ -321,6 +315,9 @@ impl Recorder {
         for ((_, value), leaf) in batch.into_iter().zip(leaves) {
             evidence.push(Recorded::new(self.next_seq(), value));
             self.tree.push(leaf);
+        }
+        if durability == Durability::Synced {
+            self.durable = self.tree.size();
         }
         Ok(evidence)
     }
@@ -369,8 +366,9 @@ impl Recorder {
 const SEGMENT_BYTES: u64 = 64 << 20;
 /// LIMIT: 1 MiB holds the end and kill records of more than 1,000 sessions.
 const RESERVE_BYTES: u64 = 1 << 20;
-/// DESIGN §9: a decision without a credential is on disk within 100 ms.
-const SYNC_WITHIN_MS: u64 = 100;
+/// LIMIT: 1 MiB behind the newest segment's end: a flush that need not find room first is quicker,
+/// and what is left of it goes back when the segment is closed.
+const SET_ASIDE_BYTES: u64 = 1 << 20;
 /// Room for one line; only a hint.
 const LINE_BYTES_TYPICAL: usize = 512;
 

@@ -9,6 +9,7 @@ use crate::line::Header;
 use crate::tree::{Frontier, TreeHead};
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::sync::Arc;
 
 impl Recorder {
     /// Signs the head, after flushing what it covers. Call it on kill, at close and about once a
@@ -41,11 +42,13 @@ impl Recorder {
             return Ok(());
         }
         self.checkpoint()?;
+        self.give_back();
         begin_segment(&self.directory, &self.tree, self.key.public())
             .map(|(segment, file, length)| {
                 self.segment = segment;
-                self.disk = Box::new(file);
+                self.disk = Arc::new(file);
                 self.length = length;
+                self.set_aside = length;
             })
             .map_err(|error| self.failed(error))
     }
@@ -56,7 +59,14 @@ impl Recorder {
     /// As [`Self::append`].
     pub fn close(mut self) -> Result<TreeHead, AppendError> {
         self.checkpoint()?;
+        self.give_back();
         Ok(self.tree.head())
+    }
+
+    /// Gives back the room that was set aside behind the segment's end. If that fails, it is room
+    /// that is lost and nothing else.
+    fn give_back(&self) {
+        let _ = self.disk.truncate(self.length);
     }
 
     /// The history first: whoever finds the newest head finds it there too.

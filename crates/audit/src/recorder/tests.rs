@@ -7,6 +7,7 @@ use crate::verify;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
 
 fn small() -> Settings {
@@ -156,17 +157,18 @@ fn an_entry_without_a_line_stops_its_batch_only() {
 #[derive(Debug)]
 struct FailingDisk {
     file: File,
-    room: usize,
+    room: AtomicUsize,
     error: ErrorKind,
     sync_fails: bool,
     truncate_fails: bool,
 }
 
 impl Disk for FailingDisk {
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let fits = bytes.len().min(self.room);
-        self.file.write_all(&bytes[..fits])?;
-        self.room -= fits;
+    fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        let room = self.room.load(Ordering::Relaxed);
+        let fits = bytes.len().min(room);
+        (&self.file).write_all(&bytes[..fits])?;
+        self.room.store(room - fits, Ordering::Relaxed);
         if fits == bytes.len() {
             Ok(())
         } else {
@@ -174,7 +176,7 @@ impl Disk for FailingDisk {
         }
     }
 
-    fn sync(&mut self) -> io::Result<()> {
+    fn sync(&self) -> io::Result<()> {
         if self.sync_fails {
             Err(io::Error::other("input/output error"))
         } else {
@@ -182,12 +184,12 @@ impl Disk for FailingDisk {
         }
     }
 
-    fn truncate(&mut self, length: u64) -> io::Result<()> {
+    fn truncate(&self, length: u64) -> io::Result<()> {
         if self.truncate_fails {
             return Err(io::Error::other("input/output error"));
         }
         // What the reserve gave back.
-        self.room = 1 << 20;
+        self.room.store(1 << 20, Ordering::Relaxed);
         self.file.set_len(length)
     }
 }
@@ -198,7 +200,7 @@ fn failing(dir: &Path, room: usize) -> (Recorder, FailingDisk) {
     let file = fs::OpenOptions::new().append(true).open(segment).unwrap();
     let disk = FailingDisk {
         file,
-        room,
+        room: AtomicUsize::new(room),
         error: ErrorKind::StorageFull,
         sync_fails: false,
         truncate_fails: false,
@@ -218,7 +220,7 @@ fn a_full_disk_refuses_acts_and_still_takes_their_end() {
     for room in 0..200 {
         let dir = directory();
         let (mut recorder, disk) = failing(dir.path(), room);
-        recorder.disk = Box::new(disk);
+        recorder.disk = Arc::new(disk);
         let batch = vec![(numbered(1), ()), (numbered(2), ()), (numbered(3), ())];
         let error = recorder.append(batch, Durability::Written).unwrap_err();
         assert!(matches!(error, AppendError::Full(_)), "{error}");
@@ -256,7 +258,7 @@ fn after_any_other_failure_nothing_more_is_taken() {
         let (mut recorder, mut disk) = failing(dir.path(), 10);
         disk.error = error;
         disk.truncate_fails = truncate_fails;
-        recorder.disk = Box::new(disk);
+        recorder.disk = Arc::new(disk);
         let batch = vec![(numbered(1), ())];
         let error = recorder.append(batch, Durability::Written).unwrap_err();
         assert!(matches!(error, AppendError::Write(_)), "{error}");
@@ -285,7 +287,7 @@ fn a_failed_flush_gives_no_evidence_and_is_never_tried_again() {
     let dir = directory();
     let (mut recorder, mut disk) = failing(dir.path(), 1 << 20);
     disk.sync_fails = true;
-    recorder.disk = Box::new(disk);
+    recorder.disk = Arc::new(disk);
     let batch = vec![(numbered(1), ())];
     let error = recorder.append(batch, Durability::Synced).unwrap_err();
     assert!(matches!(error, AppendError::Write(_)));
@@ -303,7 +305,7 @@ fn a_file_that_really_can_not_grow_is_a_full_disk() {
         .append(true)
         .open("/dev/full")
         .unwrap();
-    recorder.disk = Box::new(full);
+    recorder.disk = Arc::new(full);
     let batch = vec![(numbered(1), ())];
     let error = recorder.append(batch, Durability::Synced).unwrap_err();
     assert!(matches!(
