@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The notary's role: its sockets around `torno-notary`. Everything that all gates sent since the
-//! last turn is answered as one batch, with at most one flush of the record.
+//! last turn is one batch. While the record is flushed for one, the next is judged and written.
 
 mod opening;
 mod sockets;
@@ -16,8 +16,11 @@ use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinHandle;
+use torno_audit::Flushed;
 use torno_control_api::channel::{Channel, Listener};
-use torno_notary::{Effect, Notary, Now};
+use torno_notary::{Effect, GateId, Notary, Now, ToGate};
 use torno_notary_protocol::desk::DeskMessage;
 use torno_notary_protocol::dial::DialAlarm;
 use torno_notary_protocol::gate::NotaryMessage;
@@ -26,6 +29,8 @@ use torno_policy::names::SessionId;
 
 /// LIMIT: messages of gates in one batch; the rest is the next.
 const BATCH_MAX: usize = 256;
+/// LIMIT: releases that this thread flushes the record for itself; see [`flush`].
+const FLUSHED_HERE_MAX: usize = 2;
 /// Half of the promise that a written record is on disk within 100 ms.
 const TICK: Duration = Duration::from_millis(50);
 /// After a failed tick: nothing is written any more, and the log needs no twenty lines a second.
@@ -56,6 +61,8 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
     let mut calls = sockets::serve_operators(Listener::new(operators)?, owner_uid);
     let mut from_desk = sockets::read_all::<DeskMessage>(Rc::clone(&desk));
     let mut alarms = sockets::read_all::<DialAlarm>(dialer);
+    let mut flushing: Option<Flushing> = None;
+    let mut judged = Vec::new();
     let mut tick = tokio::time::interval(TICK);
     let mut batch = Vec::with_capacity(BATCH_MAX);
     loop {
@@ -92,17 +99,65 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
                 tracing::error!("the record: {error:#}");
                 tick.reset_after(FAILED_TICK);
             },
-            count = from_gates.recv_many(&mut batch, BATCH_MAX) => {
+            flushed = returned(&mut flushing) => {
+                let frames = notary.flushed(flushed?, now());
+                send_all(&mut notary, &mut gates, frames);
+            }
+            count = from_gates.recv_many(&mut batch, BATCH_MAX), if !notary.is_full() => {
                 if count > 0 {
-                    answer_gates(&mut notary, &mut gates, batch.drain(..));
+                    judged.extend(answer_gates(&mut notary, &mut gates, batch.drain(..)));
                 }
             }
+        }
+        if flushing.is_none() {
+            flushing = flush(&mut notary, &mut gates, &mut judged);
         }
     }
 }
 
-/// One batch of gates' messages.
-fn answer_gates(notary: &mut Notary, gates: &mut Gates, batch: impl Iterator<Item = FromGate>) {
+/// A flush that is under way, and the places of the messages whose answers wait for it.
+struct Flushing {
+    running: JoinHandle<Flushed>,
+    _places: Vec<OwnedSemaphorePermit>,
+}
+
+/// The end of the flush that is under way; without one it never comes.
+async fn returned(flushing: &mut Option<Flushing>) -> anyhow::Result<Flushed> {
+    let Some(Flushing { running, .. }) = flushing else {
+        return std::future::pending().await;
+    };
+    let flushed = running.await;
+    *flushing = None;
+    flushed.context("the flush of the record ended in the middle")
+}
+
+/// Flushes the record for the releases that wait: here for few, since handing it to another thread
+/// and back takes longer than they would wait for each other; beside this thread for more.
+fn flush(
+    notary: &mut Notary,
+    gates: &mut Gates,
+    judged: &mut Vec<OwnedSemaphorePermit>,
+) -> Option<Flushing> {
+    let places = std::mem::take(judged);
+    let few = notary.awaiting() <= FLUSHED_HERE_MAX;
+    let flush = notary.flush()?;
+    if few {
+        let frames = notary.flushed(flush.run(), now());
+        send_all(notary, gates, frames);
+        return None;
+    }
+    Some(Flushing {
+        running: tokio::task::spawn_blocking(|| flush.run()),
+        _places: places,
+    })
+}
+
+/// One batch of gates' messages. Gives their places.
+fn answer_gates(
+    notary: &mut Notary,
+    gates: &mut Gates,
+    batch: impl Iterator<Item = FromGate>,
+) -> Vec<OwnedSemaphorePermit> {
     let (mut messages, mut places) = (Vec::new(), Vec::new());
     let mut left = BTreeMap::new();
     for from in batch {
@@ -120,7 +175,16 @@ fn answer_gates(notary: &mut Notary, gates: &mut Gates, batch: impl Iterator<Ite
             }
         }
     }
-    for frame in notary.from_gates(messages, now()) {
+    let frames = notary.from_gates(messages, now());
+    send_all(notary, gates, frames);
+    let_go(notary, gates, left);
+    places
+}
+
+/// A gate that does not read its answers is let go, and that is recorded.
+fn send_all(notary: &mut Notary, gates: &mut Gates, frames: Vec<ToGate>) {
+    let mut left = BTreeMap::new();
+    for frame in frames {
         let fault = match gates.send(frame.gate, &frame.message, &frame.credentials) {
             Sent::Queued => continue,
             Sent::Full => Some(Reason::LimitReached),
@@ -128,6 +192,10 @@ fn answer_gates(notary: &mut Notary, gates: &mut Gates, batch: impl Iterator<Ite
         };
         left.entry(frame.gate).or_insert(fault);
     }
+    let_go(notary, gates, left);
+}
+
+fn let_go(notary: &mut Notary, gates: &mut Gates, left: BTreeMap<GateId, Option<Reason>>) {
     for (gate, fault) in left {
         // A gate whose socket was closed for a fault is still heard to leave.
         if let (true, Some(reason)) = (gates.holds(gate), fault) {

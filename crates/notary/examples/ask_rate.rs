@@ -53,7 +53,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut answered = 0;
         while began.elapsed() < Duration::from_secs(2) {
             let questions = (0..batch).map(question).collect::<Result<_, _>>()?;
-            let frames = notary.from_gates(vec![(GateId(1), GateMessage::Ask(questions))], NOW);
+            let mut frames = notary.from_gates(vec![(GateId(1), GateMessage::Ask(questions))], NOW);
+            while let Some(flush) = notary.flush() {
+                frames.extend(notary.flushed(flush.run(), NOW));
+            }
             answered += frames
                 .iter()
                 .map(|frame| frame.credentials.len())

@@ -50,8 +50,8 @@ impl Notary {
             .collect()
     }
 
-    /// Takes everything that gates sent since the last call, and answers it with at most one flush
-    /// of the record. The caller bounds a batch by taking at most one frame of each gate.
+    /// Takes what gates sent and answers at once what releases no credential. What does is answered
+    /// by [`Self::flushed`]: afterwards ask for [`Self::flush`].
     pub fn from_gates(&mut self, batch: Vec<(GateId, GateMessage)>, now: Now) -> Vec<ToGate> {
         let mut turns = Vec::new();
         let mut entries = Vec::new();

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The notary's state, how it opens, and what it does as time goes by.
 
+use crate::answer::Awaiting;
 use crate::gates::{GateId, GateRow};
 use crate::history::{self, History, HistoryError};
 use crate::sessions::Session;
 use crate::store::{SqliteStore, StoreError};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use thiserror::Error;
 use torno_audit::{
@@ -131,6 +132,10 @@ pub struct Notary {
     pub(crate) generation: Generation,
     pub(crate) entropy: Box<dyn Entropy + Send>,
     pub(crate) record_directory: PathBuf,
+    /// Releases that wait for a flush, oldest first.
+    pub(crate) awaiting: VecDeque<Awaiting>,
+    /// A flush for them is under way.
+    pub(crate) flushing: bool,
     checkpoint_due_ms: u64,
     seen_due_ms: u64,
 }
@@ -176,6 +181,8 @@ impl Notary {
             generation,
             entropy: config.entropy,
             record_directory: config.record,
+            awaiting: VecDeque::new(),
+            flushing: false,
             checkpoint_due_ms: 0,
             seen_due_ms: 0,
         };

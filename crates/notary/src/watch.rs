@@ -15,6 +15,7 @@ use torno_audit::{CredentialWatched, Event, Recorded};
 use torno_notary_protocol::transit::CredentialInTransit;
 use torno_policy::decision::{Decision, Layer, Permit, Reason, Refusal};
 use torno_policy::names::{CredentialName, RecordSeq, TenantName};
+use torno_vault::UnlockError;
 
 /// LIMIT: the watched credentials of one session together, so that one frame takes them beside the
 /// one to put in.
@@ -52,7 +53,7 @@ impl Notary {
             return (Decision::Allow(permit), false);
         }
         if self.vault.is_sealed() {
-            let refusal = unlock_refusal(&torno_vault::UnlockError::Sealed);
+            let refusal = unlock_refusal(&UnlockError::Sealed);
             return (Decision::Deny(refusal), false);
         }
         (Decision::Allow(permit), true)
@@ -89,7 +90,12 @@ impl Notary {
         }
         let mut bytes = 0;
         let mut watched = Vec::with_capacity(recorded.len());
-        for ((name, _), evidence) in watching.credentials.iter().zip(recorded) {
+        for ((name, version), evidence) in watching.credentials.iter().zip(recorded) {
+            let now = self.vault.version_of(&session.tenant, name);
+            if now.map_err(|error| unlock_refusal(&error))? != Some(*version) {
+                // Another version than the record says, or none any more.
+                return Err(unlock_refusal(&UnlockError::Binding));
+            }
             let secret = self.vault.unlock_watched(&session.tenant, evidence, name);
             let secret = in_transit(&secret.map_err(|error| unlock_refusal(&error))?);
             bytes += secret.byte_count();

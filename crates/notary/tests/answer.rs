@@ -13,11 +13,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use torno_audit::record::Entry;
-use torno_audit::{Event, Records, SigningKey, verify};
+use torno_audit::{Event, Flush, Records, SigningKey, verify};
 use torno_notary::{Config, Effect, GateId, Notary, Now, ToGate};
 use torno_notary_protocol::desk::{Begin, Begun, Choice, DeskMessage, DeskReply, EndCause};
 use torno_notary_protocol::gate::{
-    Allowed, Answer, End, GateMessage, NotaryMessage, Outcome, Question, Ticket, WireRefusal,
+    Allowed, Answer, Answered, End, GateMessage, NotaryMessage, Outcome, Question, Ticket,
+    WireRefusal,
 };
 use torno_notary_protocol::operator::{OperatorReply, OperatorRequest, UnsealKind};
 use torno_notary_protocol::receipt::{ReceiptKey, VALID_MS};
@@ -214,7 +215,45 @@ impl World {
     }
 
     fn send(&mut self, gate: GateId, message: GateMessage) -> Vec<ToGate> {
-        self.notary.from_gates(vec![(gate, message)], self.now)
+        self.send_all(vec![(gate, message)])
+    }
+
+    fn send_all(&mut self, batch: Vec<(GateId, GateMessage)>) -> Vec<ToGate> {
+        let mut frames = self.notary.from_gates(batch, self.now);
+        while let Some(flush) = self.notary.flush() {
+            frames.extend(self.notary.flushed(flush.run(), self.now));
+        }
+        frames
+    }
+
+    /// One pooled question, judged and written; and the flush that its answer waits for.
+    fn ask_ahead(&mut self, ticket: u64) -> Option<Flush> {
+        let ask = GateMessage::Ask(vec![question(ticket, true)]);
+        let frames = self.notary.from_gates(vec![(GATE, ask)], self.now);
+        assert!(frames.is_empty(), "an answer before its flush");
+        self.notary.flush()
+    }
+
+    fn flushed(&mut self, flush: Flush) -> Vec<(Ticket, Result<Vec<u8>, Reason>)> {
+        let frames = self.notary.flushed(flush.run(), self.now);
+        let each = frames.into_iter().flat_map(|frame| {
+            let NotaryMessage::Answers(answers) = frame.message else {
+                panic!("{:?}", frame.message)
+            };
+            let credentials = frame.credentials;
+            let one = move |answered: Answered| match answered.answer {
+                Answer::Allowed(_) => {
+                    let at = answered.credential.unwrap();
+                    (answered.ticket, Ok(credentials[at].expose().to_vec()))
+                }
+                Answer::Refused(refusal) => {
+                    assert_eq!(answered.credential, None);
+                    (answered.ticket, Err(refusal.reason))
+                }
+            };
+            answers.into_iter().map(one)
+        });
+        each.collect()
     }
 
     /// One question's answer, with its credential when one came along.
@@ -332,6 +371,83 @@ fn a_pooled_question_gets_its_credential_with_the_answer_after_both_records() {
     assert_eq!(allowed.strip, ["authorization"]);
     // The receipt that came along unlocks nothing more.
     assert_eq!(world.unlock(GATE, &allowed), Err(Reason::ReceiptInvalid));
+}
+
+#[test]
+fn no_credential_is_answered_before_the_flush_that_covers_its_release() {
+    let mut world = running(Mode::Inject);
+    let first = world.ask_ahead(1).unwrap();
+    assert_eq!(world.count(is_release), 1);
+    // While it runs, the next is judged and written, and what releases nothing is answered.
+    assert!(world.ask_ahead(2).is_none());
+    assert_eq!(world.count(is_release), 2);
+    let ask = GateMessage::Ask(vec![question(3, false)]);
+    assert_eq!(
+        world.notary.from_gates(vec![(GATE, ask)], world.now).len(),
+        1
+    );
+    assert_eq!(world.notary.awaiting(), 2);
+    let value = || Ok(VALUE.to_vec());
+    assert_eq!(world.flushed(first), [(Ticket(1), value())]);
+    let second = world.notary.flush().unwrap();
+    assert_eq!(world.flushed(second), [(Ticket(2), value())]);
+    assert!(world.notary.flush().is_none());
+}
+
+#[test]
+fn what_happens_while_the_record_is_flushed_counts() {
+    let kill = |world: &mut World| {
+        let ticket = Ticket(5);
+        world.desk(DeskMessage::Kill {
+            ticket,
+            session: None,
+        });
+    };
+    let rotate = |world: &mut World| {
+        let name = credential();
+        world.ask_owner(
+            OperatorRequest::Rotate { name },
+            Some(b"ghp_fresh0123456789"),
+        );
+    };
+    let revoke = |world: &mut World| {
+        let name = credential();
+        world.ask_owner(OperatorRequest::Revoke { name }, None);
+    };
+    let seal = |world: &mut World| {
+        world.ask_owner(OperatorRequest::Seal, None);
+    };
+    let cases: [(fn(&mut World), Reason); 5] = [
+        (kill, Reason::SessionKilled),
+        (rotate, Reason::BindingNotGranted),
+        (revoke, Reason::CredentialRevoked),
+        (seal, Reason::VaultSealed),
+        (World::break_record, Reason::RecordUnavailable),
+    ];
+    for (meanwhile, reason) in cases {
+        let mut world = running(Mode::Inject);
+        let flush = world.ask_ahead(1).unwrap();
+        meanwhile(&mut world);
+        assert_eq!(world.flushed(flush), [(Ticket(1), Err(reason))]);
+        assert_eq!(world.notary.awaiting(), 0);
+    }
+}
+
+#[test]
+fn gates_wait_when_many_releases_wait_for_one_flush() {
+    let mut world = running(Mode::Inject);
+    let first = world.ask_ahead(1).unwrap();
+    let mut ticket = 2;
+    while !world.notary.is_full() {
+        assert!(world.ask_ahead(ticket).is_none());
+        ticket += 1;
+        assert!(ticket < 5_000, "there is no limit");
+    }
+    world.flushed(first);
+    let rest = world.notary.flush().unwrap();
+    let rest = world.flushed(rest);
+    assert_eq!(rest.len(), usize::try_from(ticket).unwrap() - 2);
+    assert!(!world.notary.is_full());
 }
 
 #[test]
@@ -611,7 +727,7 @@ fn a_batch_over_many_gates_is_answered_each_to_its_own() {
     let ask = |from: u64| GateMessage::Ask((from..from + 400).map(|t| question(t, true)).collect());
     let batch = vec![(GATE, ask(0)), (GateId(2), ask(1000))];
     let mut tickets = std::collections::BTreeMap::new();
-    for frame in world.notary.from_gates(batch, world.now) {
+    for frame in world.send_all(batch) {
         let bytes = torno_notary_protocol::transit::encode(&frame.message, &frame.credentials);
         assert!(bytes.is_ok(), "a frame fits its socket");
         let NotaryMessage::Answers(answers) = frame.message else {

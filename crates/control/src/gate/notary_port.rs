@@ -166,7 +166,7 @@ impl Ask for NotaryPort {
     }
 }
 
-/// Sends what waits, as few packets as order allows.
+/// Sends what waits, in as few packets as there are kinds of it.
 async fn write(channel: Arc<Channel>, mut queue: mpsc::Receiver<Outgoing>) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     while queue.recv_many(&mut batch, BATCH_MAX).await > 0 {
@@ -179,21 +179,31 @@ async fn write(channel: Arc<Channel>, mut queue: mpsc::Receiver<Outgoing>) {
     }
 }
 
-/// Groups neighbours of one kind.
-fn packets(batch: impl Iterator<Item = Outgoing>) -> Vec<GateMessage> {
-    let mut packets: Vec<GateMessage> = Vec::new();
-    for message in batch {
-        match (packets.last_mut(), message) {
-            (Some(GateMessage::Ask(all)), Outgoing::Question(question)) => all.push(*question),
-            (Some(GateMessage::Report(all)), Outgoing::Outcome(outcome)) => all.push(*outcome),
-            (Some(GateMessage::Refused(all)), Outgoing::Refused(refused)) => all.push(*refused),
-            (_, Outgoing::Question(question)) => packets.push(GateMessage::Ask(vec![*question])),
-            (_, Outgoing::Outcome(outcome)) => packets.push(GateMessage::Report(vec![*outcome])),
-            (_, Outgoing::Refused(refused)) => packets.push(GateMessage::Refused(vec![*refused])),
-            (_, Outgoing::Unlock(ticket, receipt)) => {
-                packets.push(GateMessage::Unlock { ticket, receipt });
+/// One burst, each kind in one packet. What is asked goes before what ended, so that no unlock comes
+/// behind the end of its own request; among requests there is no order to keep.
+fn packets(burst: impl Iterator<Item = Outgoing>) -> Vec<GateMessage> {
+    let (mut asked, mut unlocks) = (Vec::new(), Vec::new());
+    let (mut ended, mut refused) = (Vec::new(), Vec::new());
+    for message in burst {
+        match message {
+            Outgoing::Question(question) => asked.push(*question),
+            Outgoing::Unlock(ticket, receipt) => {
+                unlocks.push(GateMessage::Unlock { ticket, receipt });
             }
+            Outgoing::Outcome(outcome) => ended.push(*outcome),
+            Outgoing::Refused(one) => refused.push(*one),
         }
+    }
+    let mut packets = Vec::with_capacity(3 + unlocks.len());
+    if !asked.is_empty() {
+        packets.push(GateMessage::Ask(asked));
+    }
+    packets.extend(unlocks);
+    if !ended.is_empty() {
+        packets.push(GateMessage::Report(ended));
+    }
+    if !refused.is_empty() {
+        packets.push(GateMessage::Refused(refused));
     }
     packets
 }
@@ -281,5 +291,47 @@ fn gone() -> Refusal {
         layer: Layer::Record,
         rule: RuleName::new("notary"),
         hint: "the daemon is ending; start the session anew".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use torno_notary_protocol::gate::End;
+    use torno_policy::names::RecordSeq;
+
+    fn unlock(ticket: u64) -> Outgoing {
+        let receipt = serde_json::from_value("AAAA".into()).unwrap();
+        Outgoing::Unlock(Ticket(ticket), receipt)
+    }
+
+    fn ended(record: u64) -> Outgoing {
+        Outgoing::Outcome(Box::new(Outcome {
+            record: RecordSeq(record),
+            end: End::Aborted { status: None },
+            sent_bytes: 0,
+            received_bytes: 0,
+            reflected: 0,
+            carried: 0,
+            address: None,
+            resolved_by_proxy: false,
+        }))
+    }
+
+    #[test]
+    fn a_burst_is_one_packet_a_kind_and_no_unlock_comes_behind_an_end() {
+        let burst = [ended(1), unlock(7), ended(2), unlock(8), ended(3)];
+        let packets = packets(burst.into_iter());
+        let [
+            GateMessage::Unlock { ticket: first, .. },
+            GateMessage::Unlock { ticket: second, .. },
+            GateMessage::Report(ends),
+        ] = packets.as_slice()
+        else {
+            panic!("{packets:?}")
+        };
+        assert_eq!((*first, *second), (Ticket(7), Ticket(8)));
+        let records: Vec<_> = ends.iter().map(|end| end.record.0).collect();
+        assert_eq!(records, [1, 2, 3]);
     }
 }
