@@ -213,8 +213,8 @@ fn explain_request(layers: &Layers<'_>, standing: &Standing, facts: &RequestFact
         phase: standing.phase,
         credential: credential_name,
     };
-    let question = organisation::request(subject, facts);
-    let organisation = organisation_opinion(layers.organisation.judge(question.as_ref()));
+    let judgement = layers.organisation.judge_request(subject, facts);
+    let organisation = organisation_opinion(judgement);
 
     let mut opinions = vec![running(), organisation];
     match cover {

@@ -7,6 +7,7 @@
 
 use crate::decision::{Layer, Reason, Refusal};
 use crate::document::DocumentError;
+use crate::facts::RequestFacts;
 use crate::grant::{Grant, Verdict};
 use crate::names::RuleName;
 use cedar_policy::{
@@ -17,11 +18,15 @@ use std::collections::HashMap;
 use std::fmt;
 
 mod depth;
+mod known;
 mod question;
 mod read;
 
 pub use question::Subject;
-pub(crate) use question::{request, tool};
+pub(crate) use question::tool;
+
+use known::Known;
+use question::Asked;
 
 /// The shipped policy, in force where the organisation has none. `torno policy show` prints it.
 pub const SHIPPED: &str = include_str!("organisation/shipped.cedar");
@@ -39,6 +44,7 @@ pub struct Organisation {
     asking: PolicySet,
     /// What each rule calls itself.
     rules: HashMap<PolicyId, RuleName>,
+    known: Known,
 }
 
 /// What the organisation says of one act.
@@ -84,6 +90,7 @@ impl Organisation {
             firm: PolicySet::new(),
             asking: PolicySet::new(),
             rules: HashMap::new(),
+            known: Known::default(),
         }
     }
 
@@ -149,6 +156,14 @@ impl Organisation {
                 undecidable: false,
             },
         }
+    }
+
+    /// Judges a request, once for equal ones.
+    #[must_use]
+    pub(crate) fn judge_request(&self, subject: Subject<'_>, facts: &RequestFacts) -> Judgement {
+        let asked = Asked::new(subject, facts);
+        self.known
+            .answer(asked, |asked| self.judge(question::request(asked).as_ref()))
     }
 
     /// Whether a session may start with this grant: the organisation's floors and ceilings.

@@ -4,7 +4,7 @@
 
 use crate::facts::{GitOperation, RequestFacts, ToolFacts};
 use crate::grant::{Grant, HostPattern, Isolation, WorkspaceMode};
-use crate::names::{CredentialName, Scheme, SessionId};
+use crate::names::{CredentialName, Endpoint, Method, Scheme, SessionId};
 use crate::standing::Phase;
 use cedar_policy::{
     Context, EntityId, EntityTypeName, EntityUid, Request, RestrictedExpression as Expression,
@@ -42,10 +42,43 @@ static NAMES: LazyLock<Option<Names>> = LazyLock::new(|| {
     })
 });
 
+/// What a policy sees of a request. The question is made of this and of nothing else, so equal ones
+/// have equal answers.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Asked {
+    session: SessionId,
+    phase: Phase,
+    credential: Option<CredentialName>,
+    endpoint: Endpoint,
+    method: Method,
+    pub(super) path: String,
+    own_credentials: bool,
+    git: Option<&'static str>,
+}
+
+impl Asked {
+    pub(super) fn new(subject: Subject<'_>, facts: &RequestFacts) -> Self {
+        let git = facts.git.as_ref().map(|git| match git.operation {
+            GitOperation::DiscoverFetch | GitOperation::Fetch => "fetch",
+            GitOperation::DiscoverPush | GitOperation::Push(_) => "push",
+        });
+        Self {
+            session: subject.session.clone(),
+            phase: subject.phase,
+            credential: subject.credential.cloned(),
+            endpoint: facts.endpoint.clone(),
+            method: facts.method.clone(),
+            path: facts.path.path().to_owned(),
+            own_credentials: !facts.own_credentials.is_empty(),
+            git,
+        }
+    }
+}
+
 /// The question whether a request may leave. `None` is undecidable.
-pub(crate) fn request(subject: Subject<'_>, facts: &RequestFacts) -> Option<Request> {
+pub(super) fn request(asked: &Asked) -> Option<Request> {
     let names = NAMES.as_ref()?;
-    let endpoint = &facts.endpoint;
+    let endpoint = &asked.endpoint;
     let scheme = match endpoint.scheme {
         Scheme::Http => "http",
         Scheme::Https => "https",
@@ -56,21 +89,15 @@ pub(crate) fn request(subject: Subject<'_>, facts: &RequestFacts) -> Option<Requ
         number("port", u64::from(endpoint.port.number())),
         flag("address", endpoint.host.is_address()),
         flag("metadata", endpoint.host.is_metadata()),
-        text("method", facts.method.as_str()),
-        text("path", facts.path.path()),
-        text("phase", phase(subject.phase)),
-        flag("own_credentials", !facts.own_credentials.is_empty()),
+        text("method", asked.method.as_str()),
+        text("path", asked.path.as_str()),
+        text("phase", phase(asked.phase)),
+        flag("own_credentials", asked.own_credentials),
     ];
-    context.extend(
-        subject
-            .credential
-            .map(|name| text("credential", name.as_str())),
-    );
-    context.extend(facts.git.as_ref().map(|git| match git.operation {
-        GitOperation::DiscoverFetch | GitOperation::Fetch => text("git", "fetch"),
-        GitOperation::DiscoverPush | GitOperation::Push(_) => text("git", "push"),
-    }));
-    let principal = uid(&names.session, subject.session.as_str());
+    let credential = asked.credential.as_ref();
+    context.extend(credential.map(|name| text("credential", name.as_str())));
+    context.extend(asked.git.map(|git| text("git", git)));
+    let principal = uid(&names.session, asked.session.as_str());
     let resource = uid(&names.endpoint, &endpoint.to_string());
     question(principal, uid(&names.action, "request"), resource, context)
 }

@@ -3,6 +3,9 @@
 
 use super::*;
 use crate::document::{self, Presets};
+use crate::facts::{self, GitFacts, GitOperation};
+use crate::names::{CredentialName, Endpoint, Host, Method, Port, RequestPath, Scheme, SessionId};
+use crate::standing::Phase;
 
 fn refuse(text: &str, message: &str) -> DocumentError {
     let error = Organisation::parse(text).expect_err(text);
@@ -210,4 +213,108 @@ fn hostile_policy_texts_are_refused_in_bounded_time_and_stack() {
             start.elapsed()
         );
     }
+}
+
+/// A request, with one part of it changed.
+fn asked(change: &str) -> (SessionId, Phase, Option<CredentialName>, RequestFacts) {
+    let is = |part: &str| change == part;
+    let name = |text: &str| CredentialName::parse(text).unwrap();
+    let facts = RequestFacts {
+        entry: facts::Entry::Captured,
+        endpoint: Endpoint {
+            scheme: if is("scheme") {
+                Scheme::Http
+            } else {
+                Scheme::Https
+            },
+            host: Host::parse(if is("host") { "b.test" } else { "a.test" }).unwrap(),
+            port: Port::new(if is("port") { 8443 } else { 443 }).unwrap(),
+        },
+        method: Method::parse(if is("method") { "POST" } else { "GET" }).unwrap(),
+        path: RequestPath::parse(if is("path") { "/b" } else { "/a" }).unwrap(),
+        presented: vec![],
+        own_credentials: if is("own_credentials") {
+            vec!["x".into()]
+        } else {
+            vec![]
+        },
+        git: is("git").then(|| GitFacts {
+            repository: "/r".to_owned(),
+            operation: GitOperation::Fetch,
+        }),
+    };
+    let session = if is("session") { "s2" } else { "s1" };
+    let phase = if is("phase") {
+        Phase::Install
+    } else {
+        Phase::Locked
+    };
+    let credential = is("credential").then(|| name("c1"));
+    (SessionId::parse(session).unwrap(), phase, credential, facts)
+}
+
+#[test]
+fn a_known_answer_is_for_an_equal_question_whatever_part_of_it_differs() {
+    let rules = [
+        ("scheme", "context.scheme == \"http\""),
+        ("host", "context.host == \"b.test\""),
+        ("port", "context.port == 8443"),
+        ("method", "context.method == \"POST\""),
+        ("path", "context.path == \"/b\""),
+        ("own_credentials", "context.own_credentials"),
+        ("git", "context has git"),
+        ("session", "principal == Session::\"s2\""),
+        ("phase", "context.phase == \"install\""),
+        ("credential", "context has credential"),
+    ];
+    let mut text = "@id(\"all\") permit (principal, action, resource);\n".to_owned();
+    for (part, when) in rules {
+        text.push_str(&format!(
+            "@id(\"{}\") forbid (principal, action == Action::\"request\", resource)\n\
+             when {{ {when} }};\n",
+            part.replace('_', "-")
+        ));
+    }
+    let organisation = Organisation::parse(&text).unwrap();
+    let judge = |change: &str| {
+        let (session, phase, credential, facts) = asked(change);
+        let subject = Subject {
+            session: &session,
+            phase,
+            credential: credential.as_ref(),
+        };
+        organisation.judge_request(subject, &facts)
+    };
+    for round in 0..2 {
+        assert_eq!(judge("").verdict, Verdict::Allow);
+        for (part, _) in rules {
+            let judgement = judge(part);
+            assert_eq!(judgement.verdict, Verdict::Deny, "{part} in round {round}");
+            let rule = format!("org.{}", part.replace('_', "-"));
+            assert_eq!(judgement.rule.to_string(), rule);
+        }
+        assert_eq!(organisation.known.count(), rules.len() + 1);
+    }
+}
+
+#[test]
+fn few_answers_are_kept_and_none_of_a_long_path() {
+    let organisation = Organisation::shipped();
+    let (session, phase, _, mut facts) = asked("");
+    let mut judge = |path: String| {
+        facts.path = RequestPath::parse(&path).unwrap();
+        let subject = Subject {
+            session: &session,
+            phase,
+            credential: None,
+        };
+        let _ = organisation.judge_request(subject, &facts);
+        organisation.known.count()
+    };
+    assert_eq!(judge(format!("/{}", "x".repeat(300))), 0);
+    let most = (0..1_000).map(|at| judge(format!("/{at}"))).max();
+    assert!(
+        most.is_some_and(|most| (2..=256).contains(&most)),
+        "{most:?}"
+    );
 }
