@@ -7,7 +7,7 @@ mod sockets;
 
 use crate::confine;
 use crate::dialer::boot_ms;
-use crate::orders::FromSupervisor;
+use crate::orders::{FromSupervisor, Start};
 use crate::role_channel::{self, exactly, receive};
 use crate::roles::Role;
 use anyhow::{Context, bail};
@@ -43,19 +43,8 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
         bail!("no start")
     };
     let [operators, desk, dialer] = exactly(descriptors)?;
-    torno_vault::harden_process().context("hardening")?;
-    let own = confine::directory(&start.directory)?;
+    let mut notary = open_confined(&start)?;
     let owner_uid = start.owner_uid;
-    let config = opening::config(&start)?;
-    // Before the store's thread exists, so that it is confined as well.
-    confine::role(
-        Role::Notary,
-        &[confine::Reach {
-            place: own.as_fd(),
-            write: true,
-        }],
-    )?;
-    let mut notary = Notary::open(config, now())?;
     let (desk, dialer) = (Rc::new(Channel::new(desk)?), Rc::new(Channel::new(dialer)?));
     let (mut gates, mut from_gates) = Gates::new();
     let mut calls = sockets::serve_operators(Listener::new(operators)?, owner_uid);
@@ -113,6 +102,21 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
             flushing = flush(&mut notary, &mut gates, &mut judged);
         }
     }
+}
+
+fn open_confined(start: &Start) -> anyhow::Result<Notary> {
+    torno_vault::harden_process().context("hardening")?;
+    let own = confine::directory(&start.directory)?;
+    let config = opening::config(start)?;
+    // Before the store's thread exists, so that it is confined as well.
+    confine::role(
+        Role::Notary,
+        &[confine::Reach {
+            place: own.as_fd(),
+            write: true,
+        }],
+    )?;
+    Ok(Notary::open(config, now())?)
 }
 
 /// A flush that is under way, and the places of the messages whose answers wait for it.

@@ -3,8 +3,8 @@
 //!
 //! A batch over all gates is judged from one state of the rows. Decisions that release nothing are
 //! written and answered. Those that do are written together with their release; once a flush has
-//! brought them to disk, the evidence of that unlocks (`answer/release.rs`). While it runs, the next
-//! batch is judged and written. What a gate must watch for is in `watch.rs`.
+//! brought them to disk, the evidence of that unlocks (`answer/release.rs`). While it runs, the
+//! next batch is judged and written. What a gate must watch for is in `watch.rs`.
 
 use crate::frames::Reply;
 use crate::gates::GateId;

@@ -38,7 +38,8 @@ impl<T> fmt::Debug for Written<T> {
     }
 }
 
-/// A flush of everything that was written when it was made. It blocks: run it where that is no harm.
+/// A flush of everything that was written when it was made. It blocks.
+/// Run it where that is no harm.
 #[derive(Debug)]
 #[must_use = "nothing is flushed until it runs"]
 pub struct Flush {

@@ -179,8 +179,8 @@ async fn write(channel: Arc<Channel>, mut queue: mpsc::Receiver<Outgoing>) {
     }
 }
 
-/// One burst, each kind in one packet. What is asked goes before what ended, so that no unlock comes
-/// behind the end of its own request; among requests there is no order to keep.
+/// One burst, each kind in one packet. What is asked goes before what ended, so that no unlock
+/// comes behind the end of its own request; among requests there is no order to keep.
 fn packets(burst: impl Iterator<Item = Outgoing>) -> Vec<GateMessage> {
     let (mut asked, mut unlocks) = (Vec::new(), Vec::new());
     let (mut ended, mut refused) = (Vec::new(), Vec::new());
