@@ -37,11 +37,16 @@ fn holding(file: &Path, program: &[&str]) -> Command {
     shell
 }
 
-fn ended(mut child: Child) {
-    let pid = i32::try_from(child.id()).unwrap();
-    let pid = rustix::process::Pid::from_raw(pid).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    child.wait().unwrap();
+/// A process of this story, asked to end when the story is over, however that comes.
+struct Ours(Child);
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        let pid = i32::try_from(self.0.id()).unwrap();
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        let _asked = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let _reaped = self.0.wait();
+    }
 }
 
 // ATTACK: 137
@@ -50,13 +55,13 @@ fn what_the_callers_of_tornod_hold_reaches_no_role_and_no_sandbox() {
     at_level("descriptors of tornod's caller", "container", |stage| {
         let file = stage.daemon.home().join("outside/held");
         fs::write(&file, "held").unwrap();
-        let control = holding(&file, &["/bin/sleep", "60"]).spawn().unwrap();
+        let control = Ours(holding(&file, &["/bin/sleep", "60"]).spawn().unwrap());
         let end = Instant::now() + START_WAIT;
         while holders(&file).is_empty() {
             assert!(Instant::now() < end, "no control: nobody holds the file");
             std::thread::sleep(Duration::from_millis(20));
         }
-        ended(control);
+        drop(control);
         assert_eq!(holders(&file), Vec::<String>::new());
 
         // A second daemon, of a home of its own, since this stage's is running.
@@ -72,10 +77,10 @@ fn what_the_callers_of_tornod_hold_reaches_no_role_and_no_sandbox() {
         start
             .env("HOME", home.path())
             .env("TORNO_HOME", home.path());
-        let tornod = start.spawn().unwrap();
+        let tornod = Ours(start.spawn().unwrap());
         let standing = ["desk", "notary", "dialer", "launcher"];
         let end = Instant::now() + START_WAIT;
-        while roles::below(tornod.id(), &standing).len() < standing.len() {
+        while roles::below(tornod.0.id(), &standing).len() < standing.len() {
             assert!(Instant::now() < end, "tornod did not come up");
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -89,8 +94,8 @@ fn what_the_callers_of_tornod_hold_reaches_no_role_and_no_sandbox() {
         ];
         let mut torno = stage.daemon.torno(&run);
         torno.env("TORNO_HOME", home.path()).current_dir("/");
-        let mut torno = torno.args(["--", "sleep", "20"]).spawn().unwrap();
-        while roles::below(tornod.id(), &["gate"]).is_empty() {
+        let _torno = Ours(torno.args(["--", "sleep", "20"]).spawn().unwrap());
+        while roles::below(tornod.0.id(), &["gate"]).is_empty() {
             assert!(Instant::now() < end, "no session began");
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -98,7 +103,5 @@ fn what_the_callers_of_tornod_hold_reaches_no_role_and_no_sandbox() {
             assert_eq!(holders(&file), Vec::<String>::new());
             std::thread::sleep(Duration::from_millis(50));
         }
-        ended(tornod);
-        torno.wait().unwrap();
     });
 }
