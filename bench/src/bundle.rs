@@ -41,11 +41,25 @@ pub fn host() -> HostFacts {
     HostFacts::gather(&paths)
 }
 
+/// Which network a raw runtime starts the sandbox in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Network {
+    /// An empty namespace of its own.
+    Own,
+    /// The one that it is started in, as Torno has it: gVisor then uses the host's stack.
+    Callers,
+}
+
 /// Makes a bundle for this runtime below `directory`, and returns its path.
 ///
 /// # Errors
 /// When the plan is refused or a file can't be written.
-pub fn make(directory: &Path, facts: &HostFacts, runtime: &Runtime) -> Result<PathBuf> {
+pub fn make(
+    directory: &Path,
+    facts: &HostFacts,
+    runtime: &Runtime,
+    network: Network,
+) -> Result<PathBuf> {
     let level = match runtime.kind {
         RuntimeKind::Crun | RuntimeKind::Runc => Level::Container,
         RuntimeKind::Runsc => Level::Gvisor,
@@ -73,10 +87,14 @@ pub fn make(directory: &Path, facts: &HostFacts, runtime: &Runtime) -> Result<Pa
     };
     let plan = plan(&spec, &facts).context("no plan")?;
     let config: Value = serde_json::from_str(plan.config()).context("configuration")?;
-    let bundle = directory.join(runtime.kind.name());
+    let bundle = directory.join(format!("{}-{network:?}", runtime.kind.name()));
     let root = bundle.join("rootfs");
     std::fs::create_dir_all(&root).context("no bundle")?;
-    let config = adapted(config, &root, &facts, runtime.kind)?;
+    let mut config = adapted(config, &root, &facts, runtime.kind)?;
+    if let (Network::Own, Some(all)) = (network, config.pointer_mut("/linux/namespaces")) {
+        let all = all.as_array_mut().context("no namespaces")?;
+        all.insert(0, json!({ "type": "network" }));
+    }
     std::fs::write(bundle.join("config.json"), config.to_string()).context("no configuration")?;
     Ok(bundle)
 }
@@ -124,8 +142,6 @@ fn adapted(mut config: Value, root: &Path, facts: &HostFacts, kind: RuntimeKind)
         Ok(())
     };
     add(&mut config, "/mounts", binds)?;
-    let network = json!({ "type": "network" });
-    add(&mut config, "/linux/namespaces", vec![network])?;
     if kind == RuntimeKind::Runc {
         // crun and runsc are told to leave cgroups alone, as Torno tells them.
         let limits = json!({

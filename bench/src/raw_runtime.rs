@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command lines of raw runtimes and bubblewrap that run `true`, and the clock for them.
 
+use crate::bundle::Network;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,7 +16,11 @@ const HYBRID: &str = "/sys/fs/cgroup/unified";
 
 /// A raw runtime's words for one bundle.
 #[must_use]
-pub fn words(runtime: &Runtime, bundle: &Path, state: &Path) -> Vec<String> {
+pub fn words(runtime: &Runtime, bundle: &Path, state: &Path, network: Network) -> Vec<String> {
+    let stack = match network {
+        Network::Own => "none",
+        Network::Callers => "host",
+    };
     let bundle = bundle.display().to_string();
     let state = state.display().to_string();
     let name = format!("bench-{NUMBER}");
@@ -46,7 +51,7 @@ pub fn words(runtime: &Runtime, bundle: &Path, state: &Path) -> Vec<String> {
             "-platform",
             "systrap",
             "-network",
-            "none",
+            stack,
             "-ignore-cgroups",
             "-overlay2",
             "none",

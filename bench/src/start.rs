@@ -2,9 +2,10 @@
 //! Start to the end of `true`: `torno run` against a warm tornod beside the runtimes that it uses,
 //! each with the same configuration, and bubblewrap, in turns.
 
+use crate::bundle::{self, Network};
 use crate::peer::Tools;
+use crate::raw_runtime;
 use crate::rows::{Measured, Row, TORNO, Target, rows};
-use crate::{bundle, raw_runtime};
 use anyhow::{Context, Result};
 use std::path::Path;
 use torno_sandbox::{Runtime, RuntimeKind};
@@ -15,6 +16,14 @@ const ABOVE_RAW_MS: f64 = 25.0;
 /// Starts of one contender in a row; with more, the contenders would not share the weather.
 const IN_A_ROW: u32 = 5;
 
+/// Program, name of its rows, network. runsc stands twice: with the stack of its own that it is
+/// fastest with, and with the host's, as Torno starts it (decision 0003).
+const RAW: [(&str, &str, Network); 4] = [
+    ("crun", "crun", Network::Own),
+    ("runc", "runc", Network::Own),
+    ("runsc", "runsc", Network::Own),
+    ("runsc", "runsc_host_stack", Network::Callers),
+];
 const CONTAINER: &str = "start_true_container";
 const GVISOR: &str = "start_true_gvisor";
 
@@ -80,19 +89,19 @@ pub fn measure(tools: &Tools, starts: u32) -> Result<Vec<Row>> {
 fn contenders(directory: &Path, tools: &Tools, daemon: &Daemon) -> Result<Vec<Contender>> {
     let facts = bundle::host();
     let mut contenders = Vec::new();
-    for name in ["crun", "runc", "runsc"] {
-        let Some(runtime) = raw_runtime::find(name) else {
+    for (program, name, network) in RAW {
+        let Some(runtime) = raw_runtime::find(program) else {
             eprintln!("SKIPPED: peer {name}: not installed");
             continue;
         };
-        let words = raw_words(directory, &facts, &runtime)?;
+        let words = raw_words(directory, &facts, &runtime, network)?;
         contenders.push(Contender {
             metric: if runtime.kind == RuntimeKind::Runsc {
                 GVISOR
             } else {
                 CONTAINER
             },
-            name: runtime.kind.name(),
+            name,
             words,
             kind: Some(runtime.kind),
         });
@@ -124,11 +133,12 @@ fn raw_words(
     directory: &Path,
     facts: &torno_sandbox::HostFacts,
     runtime: &Runtime,
+    network: Network,
 ) -> Result<Vec<String>> {
-    let made = bundle::make(directory, facts, runtime)?;
+    let made = bundle::make(directory, facts, runtime, network)?;
     let state = directory.join("state");
     std::fs::create_dir_all(&state).context("no directory")?;
-    Ok(raw_runtime::words(runtime, &made, &state))
+    Ok(raw_runtime::words(runtime, &made, &state, network))
 }
 
 /// `torno run`, as it is typed.

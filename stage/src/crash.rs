@@ -180,6 +180,7 @@ fn process(daemon: &Daemon, role: &str) -> Result<Option<Pid>> {
     if role == "supervisor" {
         return Ok(pid(supervisor));
     }
+    // Lowest number first, so oldest first: the session's gate, not the one made ahead of the next.
     let name = format!("tornod-{role}");
     for entry in std::fs::read_dir("/proc").context("/proc")?.flatten() {
         let Ok(number) = entry.file_name().to_string_lossy().parse::<u32>() else {

@@ -116,7 +116,7 @@ fn obey(desk: &Rc<Desk>, message: FromSupervisor, descriptors: Vec<OwnedFd>) -> 
                 }
             });
         }
-        FromSupervisor::Start(_) => bail!("a second start"),
+        FromSupervisor::Start(_) | FromSupervisor::Serve => bail!("not for the desk"),
     }
     Ok(())
 }

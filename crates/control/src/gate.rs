@@ -2,6 +2,12 @@
 //! The gate: one session's egress and its guest. It parses what a workload sends, so it holds as
 //! little as can be: sockets that were handed to it, the session's CA, and the one credential in
 //! use. It can make no socket and open no file; ending its process is cutting the session off.
+//!
+//! ```text
+//!   started ── roots read, confined ──▶ made ahead ── Serve ──▶ one session's ──▶ ended
+//!                                            └── supervisor gone ─────────────────▲
+//! ```
+//! Nothing of a session is in a gate made ahead: its keys are made after `Serve`.
 
 mod dialer_port;
 mod entries;
@@ -11,7 +17,7 @@ mod notary_port;
 
 use crate::confine;
 use crate::front_door::stream::StreamSearch;
-use crate::orders::{FromSupervisor, GateEvent, GateRequest, SandboxReady, Start};
+use crate::orders::{FromSupervisor, GateEvent, GateRequest, SandboxReady};
 use crate::role_channel::{self, exactly, receive};
 use crate::roles::Role;
 use anyhow::{Context, bail};
@@ -36,9 +42,15 @@ struct Gate {
 
 /// Runs the role until the supervisor, the notary or the guest is gone.
 pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
-    let (start, descriptors) = receive(&supervisor).await?.context("no start")?;
+    let (start, _) = receive(&supervisor).await?.context("no start")?;
     let FromSupervisor::Start(start) = start else {
         bail!("no start")
+    };
+    let trust = entries::Trust::load(&start.upstreams);
+    confine::role(Role::Gate, &[])?;
+    let Some((FromSupervisor::Serve, descriptors)) = receive(&supervisor).await? else {
+        // The daemon ended before any session came.
+        return Ok(());
     };
     let [notary, dialer, launcher, desk] = exactly(descriptors)?;
     let desk = Arc::new(Channel::new(desk)?);
@@ -49,7 +61,7 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
         dial: Arc::new(DialerPort::new(Channel::new(dialer)?)),
         clock: Arc::new(entries::SystemClock),
     };
-    let pipeline = match configure(&desk, &start, ports).await {
+    let pipeline = match configure(&desk, trust, ports).await {
         Ok(pipeline) => pipeline,
         Err(error) => {
             let event = GateEvent::Unusable {
@@ -58,7 +70,6 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
             return role_channel::send(&desk, &event, &[]).await;
         }
     };
-    confine::role(Role::Gate, &[])?;
     let ready = GateEvent::Ready {
         ca_pem: pipeline.ca_pem().to_owned(),
     };
@@ -96,15 +107,19 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
     }
 }
 
-/// Waits for the session's limits and makes the pipeline: CA, roots, pins.
-async fn configure(desk: &Channel, start: &Start, ports: Ports) -> anyhow::Result<Arc<Pipeline>> {
+/// Waits for the session's limits and makes the pipeline with a CA of the session's own.
+async fn configure(
+    desk: &Channel,
+    trust: anyhow::Result<entries::Trust>,
+    ports: Ports,
+) -> anyhow::Result<Arc<Pipeline>> {
     let (request, _) = receive::<GateRequest>(desk)
         .await?
         .context("the desk is gone")?;
     let GateRequest::Configure(configuration) = request else {
         bail!("no configuration")
     };
-    entries::pipeline(&configuration, &start.upstreams, ports)
+    entries::pipeline(&configuration, trust?, ports)
 }
 
 /// Tells the desk what was refused, for the summary at the session's end.

@@ -10,6 +10,7 @@ mod levels;
 mod places;
 mod removal;
 mod sandboxes;
+mod spare_network;
 
 use crate::orders::{FromSupervisor, LauncherReply, LauncherRequest, SandboxReady};
 use crate::role_channel::{self, exactly, receive};
@@ -19,6 +20,7 @@ use sandboxes::{Failed, Sandboxes};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 use tokio::sync::mpsc;
 use torno_control_api::channel::Channel;
 use torno_policy::names::SessionId;
@@ -50,25 +52,28 @@ pub(crate) async fn run(supervisor: Channel, rights: Result<(), Refusal>) -> any
     let (ended, mut endings) = mpsc::unbounded_channel();
     loop {
         tokio::select! {
-            message = receive::<FromSupervisor>(&supervisor) => match message? {
-                Some((FromSupervisor::GateJoined { session, .. }, given)) => {
-                    let [gate] = exactly(given)?;
-                    gates.insert(session, Channel::new(gate)?);
-                }
-                Some((FromSupervisor::Kill { session }, _)) => {
-                    sandboxes.kill_at_once(session.as_ref());
-                }
-                Some(_) => bail!("not for the launcher"),
-                None => {
-                    sandboxes.kill_at_once(None);
+            message = receive::<FromSupervisor>(&supervisor) => {
+                if !heed(message?, &mut sandboxes, &mut gates)? {
                     return Ok(());
                 }
-            },
+            }
             request = receive::<LauncherRequest>(&desk) => {
                 let Some((request, given)) = request? else {
                     sandboxes.kill_at_once(None);
                     return Ok(());
                 };
+                // Its gate joined before a start was ordered, but on another socket.
+                while let LauncherRequest::Start(order) = &request
+                    && !gates.contains_key(&order.session)
+                {
+                    let joins = receive::<FromSupervisor>(&supervisor);
+                    let Ok(message) = tokio::time::timeout(JOIN_WAIT, joins).await else {
+                        break;
+                    };
+                    if !heed(message?, &mut sandboxes, &mut gates)? {
+                        return Ok(());
+                    }
+                }
                 let mut service = Service {
                     sandboxes: &mut sandboxes,
                     gates: &mut gates,
@@ -84,12 +89,40 @@ pub(crate) async fn run(supervisor: Channel, rights: Result<(), Refusal>) -> any
                 let event = LauncherReply::DiskSpent { session, low };
                 role_channel::send(&desk, &event, &[]).await?;
             }
+            () = tokio::time::sleep_until(sandboxes.network.due()) => sandboxes.network.begin(),
             Some(session) = endings.recv() => {
                 let event = LauncherReply::SandboxEnded { session };
                 role_channel::send(&desk, &event, &[]).await?;
             }
         }
     }
+}
+
+/// LIMIT: what joined before is in the socket already. Only a start that a kill has overtaken waits
+/// this long, and is then refused.
+const JOIN_WAIT: Duration = Duration::from_millis(100);
+
+/// What the supervisor says; false when it is gone, and every sandbox with it.
+fn heed(
+    message: Option<(FromSupervisor, Vec<OwnedFd>)>,
+    sandboxes: &mut Sandboxes,
+    gates: &mut BTreeMap<SessionId, Channel>,
+) -> anyhow::Result<bool> {
+    match message {
+        Some((FromSupervisor::GateJoined { session, .. }, given)) => {
+            let [gate] = exactly(given)?;
+            gates.insert(session, Channel::new(gate)?);
+        }
+        Some((FromSupervisor::Kill { session }, _)) => {
+            sandboxes.kill_at_once(session.as_ref());
+        }
+        Some(_) => bail!("not for the launcher"),
+        None => {
+            sandboxes.kill_at_once(None);
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// One request.

@@ -23,6 +23,9 @@ use crate::upstreams::Upstreams;
 pub(crate) enum FromSupervisor {
     /// The first message to each role.
     Start(Box<Start>),
+    /// To a gate, once: from now on it serves a session. With it come its ends towards notary,
+    /// dialer, launcher and desk; until then it has none.
+    Serve,
     /// A gate was started. To notary, dialer, launcher and desk, each with its end of a channel to
     /// that gate.
     GateJoined {
@@ -54,8 +57,6 @@ pub(crate) struct Start {
     pub(crate) upstreams: Upstreams,
     /// The daemon runs as root (launcher).
     pub(crate) root: bool,
-    /// A gate's session.
-    pub(crate) session: Option<SessionId>,
     /// The operator's token, SHA-256 (desk).
     pub(crate) operator_digest: Option<[u8; 32]>,
     /// Where the guest agent lies (launcher).

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Who is started with what. Every role is this binary again, with one inherited descriptor: its
 //! channel to the supervisor, as standard input. Everything else it may touch arrives on that
-//! channel as a descriptor, in the order written here.
+//! channel as a descriptor, in the order written here. A gate is started before anybody knows whose
+//! it will be: it gets its four when a session takes it, and has none before.
 //!
-//! | role | descriptors at its start | user (with root) | must never have |
+//! | role | descriptors | user (with root) | must never have |
 //! |---|---|---|---|
 //! | desk | API listener, notary, launcher | its own | workload bytes, plaintext, root |
 //! | notary | operators' listener, desk, dialer | its own | network, children, files but its own |

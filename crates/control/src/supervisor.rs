@@ -8,6 +8,7 @@
 
 mod gates;
 mod places;
+mod spare;
 
 use crate::orders::{FromSupervisor, Order, Start};
 use crate::role_channel::send;
@@ -16,6 +17,7 @@ use crate::spawn::{Spawned, User, spawn};
 use crate::upstreams::{Upstreams, read_bounded};
 use anyhow::{Context, bail};
 use gates::Gates;
+use spare::Spare;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::Child;
 use std::time::Duration;
@@ -39,6 +41,7 @@ struct Standing {
 struct Supervisor {
     standing: Vec<Standing>,
     gates: Gates,
+    spare: Spare,
     porters: Vec<Child>,
     root: bool,
     log: String,
@@ -50,6 +53,7 @@ enum Event {
     Order(Packet),
     KillOnly(Channel),
     ChildEnded,
+    SpareDue,
     Terminate,
     DeskGone,
 }
@@ -68,6 +72,7 @@ pub(crate) async fn run(paths: &Paths, log: String) -> anyhow::Result<()> {
     let mut supervisor = Supervisor {
         standing: Vec::new(),
         gates: Gates::default(),
+        spare: Spare::default(),
         porters: Vec::new(),
         root,
         log,
@@ -87,6 +92,7 @@ pub(crate) async fn run(paths: &Paths, log: String) -> anyhow::Result<()> {
                 Err(_) => continue,
             },
             _ = child_ended.recv() => Event::ChildEnded,
+            () = tokio::time::sleep_until(supervisor.spare.due()) => Event::SpareDue,
             _ = terminate.recv() => Event::Terminate,
             _ = interrupt.recv() => Event::Terminate,
         };
@@ -99,6 +105,7 @@ pub(crate) async fn run(paths: &Paths, log: String) -> anyhow::Result<()> {
                     bail!("the {role} died; everything was ended, start tornod again");
                 }
             }
+            Event::SpareDue => supervisor.renew_spare().await,
             Event::DeskGone => {
                 supervisor.end().await;
                 bail!("the desk died; everything was ended, start tornod again");
@@ -144,7 +151,6 @@ impl Supervisor {
             organisation: None,
             upstreams: Upstreams::default(),
             root: self.root,
-            session: None,
             operator_digest: None,
             guest: places::guest(),
             receipt_key: None,
@@ -283,6 +289,7 @@ impl Supervisor {
     async fn reap(&mut self) -> anyhow::Result<Option<Role>> {
         self.porters
             .retain_mut(|porter| !matches!(porter.try_wait(), Ok(Some(_))));
+        self.spare.reap();
         for session in self.gates.reap() {
             self.gate_left(session).await?;
         }
@@ -297,6 +304,7 @@ impl Supervisor {
 
     /// Ends everything: gates first, then sandboxes, then the roles by closing their channels.
     async fn end(&mut self) {
+        self.spare.end();
         self.gates.end_all();
         if let Ok(launcher) = self.channel(Role::Launcher) {
             // A launcher that is gone has keepers that do its work.

@@ -19,7 +19,7 @@ use torno_guest_protocol::{
     PROTOCOL_VERSION, ProcessFailure, RequestId, Stream, Wall,
 };
 
-use crate::exec::{Closed, Exec, Order, Surroundings};
+use crate::exec::{Closed, Exec, FirstKeeper, Order, Surroundings};
 use crate::files::{self, Request};
 use crate::link::{self, Sender};
 use crate::nursery::{Keepers, Nursery};
@@ -48,11 +48,19 @@ async fn serve(settings: Arc<Settings>, limits: Wall) -> anyhow::Result<()> {
     let (host, writing) = link::start_writer(writer);
     let keepers = Keepers::default();
     let raised = Nursery::start(Arc::clone(&settings), keepers.clone())?;
+    let raised = match raised {
+        Ok((nursery, found)) => {
+            // While the host is on its way here.
+            let first_keeper = FirstKeeper::start(&nursery, &settings).await;
+            Ok((nursery, found, first_keeper))
+        }
+        Err(error) => Err(error),
+    };
     let mut decoder = HostDecoder::new();
     tokio::time::timeout(GREETING_WAIT, greeting(&mut link, &mut decoder))
         .await
         .context("the host did not greet in time")??;
-    let (nursery, mut found) = raised?;
+    let (nursery, mut found, first_keeper) = raised?;
     found.push(limits);
     let hello = GuestMessage::Hello {
         version: PROTOCOL_VERSION,
@@ -69,6 +77,7 @@ async fn serve(settings: Arc<Settings>, limits: Wall) -> anyhow::Result<()> {
             settings,
             nursery,
             host,
+            first_keeper,
             closed,
         },
         requests_done,

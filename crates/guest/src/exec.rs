@@ -14,7 +14,7 @@ mod pump;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -66,7 +66,33 @@ pub(crate) struct Surroundings {
     pub(crate) settings: Arc<Settings>,
     pub(crate) nursery: Nursery,
     pub(crate) host: Sender,
+    /// For the first exec, made before any program ran; a later one could be reached by programs.
+    pub(crate) first_keeper: FirstKeeper,
     pub(crate) closed: mpsc::Sender<(ExecId, Closed)>,
+}
+
+/// The place of a keeper that was started ahead.
+#[derive(Clone, Debug)]
+pub(crate) struct FirstKeeper(Arc<Mutex<Option<StdUnixStream>>>);
+
+impl FirstKeeper {
+    /// Starts it. Where that fails the first exec starts its own, and says what is wrong.
+    pub(crate) async fn start(nursery: &Nursery, settings: &Arc<Settings>) -> Self {
+        let keeper = start_keeper(nursery, settings).await.ok();
+        Self(Arc::new(Mutex::new(keeper)))
+    }
+
+    fn take(&self) -> Option<StdUnixStream> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+async fn start_keeper(nursery: &Nursery, settings: &Arc<Settings>) -> io::Result<StdUnixStream> {
+    let (ours, theirs) = StdUnixStream::pair()?;
+    nursery
+        .start_keeper(Arc::clone(settings), theirs.into())
+        .await?;
+    Ok(ours)
 }
 
 impl Exec {
@@ -152,15 +178,20 @@ impl Running {
             let settings = &self.around.settings;
             let _same_user = rustix::fs::fchown(stream, Some(settings.uid), Some(settings.gid));
         }
-        let (ours, theirs) = StdUnixStream::pair()?;
-        let settings = Arc::clone(&self.around.settings);
-        self.around
-            .nursery
-            .start_keeper(settings, theirs.into())
-            .await?;
         let mut bytes = BytesMut::new();
         encode_control(plan, &mut bytes).map_err(io::Error::other)?;
-        let sent = handover::send(&ours, bytes.get(..1).unwrap_or_default(), &streams)?;
+        let first = bytes.get(..1).unwrap_or_default();
+        let give = |keeper: StdUnixStream| {
+            handover::send(&keeper, first, &streams).map(|sent| (keeper, sent))
+        };
+        let given = self.around.first_keeper.take().map(give);
+        let (ours, sent) = match given {
+            Some(Ok(given)) => given,
+            // None was started ahead, or it is gone.
+            Some(Err(_)) | None => {
+                give(start_keeper(&self.around.nursery, &self.around.settings).await?)?
+            }
+        };
         drop(streams);
         ours.set_nonblocking(true)?;
         let mut keeper = UnixStream::from_std(ours)?;

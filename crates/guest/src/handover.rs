@@ -32,8 +32,8 @@ pub(crate) fn send(socket: impl AsFd, bytes: &[u8], streams: &Streams) -> io::Re
     )?)
 }
 
-/// Receives the streams and the first bytes.
-pub(crate) fn receive(socket: impl AsFd) -> io::Result<(Vec<u8>, Streams)> {
+/// Receives the streams and the first bytes; nothing when the agent ended before it had any.
+pub(crate) fn receive(socket: impl AsFd) -> io::Result<Option<(Vec<u8>, Streams)>> {
     let mut bytes = vec![0; FIRST_BYTES_MAX];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -43,6 +43,9 @@ pub(crate) fn receive(socket: impl AsFd) -> io::Result<(Vec<u8>, Streams)> {
         &mut control,
         RecvFlags::CMSG_CLOEXEC,
     )?;
+    if received.bytes == 0 {
+        return Ok(None);
+    }
     bytes.truncate(received.bytes);
     let mut streams = Vec::new();
     for message in control.drain() {
@@ -53,7 +56,7 @@ pub(crate) fn receive(socket: impl AsFd) -> io::Result<(Vec<u8>, Streams)> {
     let streams = streams
         .try_into()
         .map_err(|_| io::Error::other("the agent handed over other than three descriptors"))?;
-    Ok((bytes, streams))
+    Ok(Some((bytes, streams)))
 }
 
 // LIMIT: whatever a first read gives; the rest of the plan is read like any other frame.

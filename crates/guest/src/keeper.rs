@@ -10,6 +10,8 @@
 //!         ── (closed) ───────────────▶ kills all, exits      exits when no descendant is left
 //! ```
 
+mod lookup;
+
 use std::collections::HashSet;
 use std::io::{self, Read, Write as _};
 use std::os::unix::net::UnixStream;
@@ -19,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, bail};
 use bytes::BytesMut;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::Mode;
 use rustix::process::{
     Pid, Signal as Number, WaitId, WaitIdOptions, WaitOptions, getpid, ioctl_tiocsctty,
     kill_process, kill_process_group, set_child_subreaper, setsid, umask, wait, waitid,
@@ -61,7 +63,11 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<()> {
     walls::limit_resources()?;
     umask(Mode::WGRP | Mode::WOTH);
 
-    let (first, streams) = handover::receive(&control).context("cannot take the streams")?;
+    let received = handover::receive(&control).context("cannot take the streams")?;
+    let Some((first, streams)) = received else {
+        // It was started ahead, and no command came.
+        return Ok(());
+    };
     let mut agent = Agent::new(UnixStream::from(control), &first);
     let plan = agent.plan()?;
     outlive_terminal_signals()?;
@@ -117,7 +123,7 @@ fn start(
                     format!("{:#}", anyhow::Error::from(error)),
                 )
             })?;
-            check_directory(&plan.cwd)?;
+            enter_directory(&plan.cwd)?;
             let mut program = lock(&shared);
             let pid = spawn(&plan, streams)?;
             program.unreaped = Some(pid);
@@ -132,15 +138,15 @@ fn start(
     })
 }
 
-fn check_directory(cwd: &str) -> Result<(), Refusal> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    match rustix::fs::open(cwd, flags, Mode::empty()) {
-        Ok(_) => Ok(()),
-        Err(error) => Err((
+/// The keeper itself goes there, as the workload's user: it has no other use for a directory, and a
+/// child that has to change its own must be forked (see [`lookup`]).
+fn enter_directory(cwd: &str) -> Result<(), Refusal> {
+    rustix::process::chdir(cwd).map_err(|error| {
+        (
             ProcessFailure::BadDirectory,
             format!("cannot work in `{cwd}`: {error}; name a directory that exists inside"),
-        )),
-    }
+        )
+    })
 }
 
 fn spawn(plan: &Plan, [stdin, stdout, stderr]: Streams) -> Result<Pid, Refusal> {
@@ -150,12 +156,14 @@ fn spawn(plan: &Plan, [stdin, stdout, stderr]: Streams) -> Result<Pid, Refusal> 
             "the command is empty; name a program".into(),
         ));
     };
-    let mut command = Command::new(name);
+    let path = plan.env.iter().rev().find(|(name, _)| name == "PATH");
+    let found = lookup::program(name, path.map(|(_, path)| path.as_str()));
+    let mut command = Command::new(found.map_err(|error| refusal(name, &error))?);
     command
+        .arg0(name)
         .args(arguments)
         .env_clear()
         .envs(plan.env.iter().map(|(name, value)| (name, value)))
-        .current_dir(&plan.cwd)
         .stdin(stdin)
         .stdout(stdout)
         .stderr(stderr);
@@ -163,7 +171,12 @@ fn spawn(plan: &Plan, [stdin, stdout, stderr]: Streams) -> Result<Pid, Refusal> 
         // On a terminal the program stays in the keeper's group: that one is in the foreground.
         command.process_group(0);
     }
-    let child = command.spawn().map_err(|error| refusal(name, &error))?;
+    let child = match command.spawn() {
+        // A script without `#!`: a forked child has the C library's way with it, the shell.
+        Err(error) if error.raw_os_error() == Some(ENOEXEC) => command.current_dir(".").spawn(),
+        spawned => spawned,
+    };
+    let child = child.map_err(|error| refusal(name, &error))?;
     i32::try_from(child.id())
         .ok()
         .and_then(Pid::from_raw)

@@ -10,9 +10,11 @@ mod watch;
 pub use kill::Census;
 
 use crate::spec::SandboxId;
+use crate::sys::Entrances;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -352,16 +354,18 @@ impl Cgroup {
         group
     }
 
-    /// Opens what a process writes itself into to join.
-    pub(crate) fn open_procs(&self) -> io::Result<Vec<File>> {
-        self.directories()
-            .iter()
-            .map(|directory| {
-                OpenOptions::new()
-                    .write(true)
-                    .open(directory.join("cgroup.procs"))
-            })
-            .collect()
+    /// Opens the ways in, for a program that is started inside.
+    pub(crate) fn open(&self) -> io::Result<Entrances> {
+        let unified = self.unified.as_ref().map(File::open).transpose()?;
+        let v1: BTreeSet<&PathBuf> = self.v1.iter().map(|(_, directory)| directory).collect();
+        let tasks = v1
+            .into_iter()
+            .map(|directory| OpenOptions::new().write(true).open(directory.join("tasks")))
+            .collect::<io::Result<_>>()?;
+        Ok(Entrances {
+            unified: unified.map(OwnedFd::from),
+            tasks,
+        })
     }
 }
 

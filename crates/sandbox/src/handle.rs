@@ -18,6 +18,8 @@ pub struct Handle {
     // Dropped in this order: the group dies, then its keeper has nothing left to do.
     pub(crate) cgroup: Cgroup,
     pub(crate) keeper: Option<Keeper>,
+    /// A census found nobody: nobody can come any more either.
+    pub(crate) dead: bool,
 }
 
 impl Handle {
@@ -63,12 +65,22 @@ impl Handle {
     /// others
     /// in the kernel, its group already counts as empty.
     pub fn kill(&mut self) -> Census {
+        if self.dead {
+            return Census {
+                alive_before: 0,
+                alive_after: 0,
+            };
+        }
         let mut census = self.cgroup.kill();
         let mut watched = [PollFd::new(&self.process, PollFlags::IN)];
         if !matches!(poll(&mut watched, Some(&EXIT_WAIT)), Ok(1..)) {
             census.alive_after = census.alive_after.max(1);
         }
         self.cgroup.reap();
+        self.dead = census.alive_after == 0;
+        if let (true, Some(keeper)) = (self.dead, &mut self.keeper) {
+            keeper.dismiss();
+        }
         census
     }
 

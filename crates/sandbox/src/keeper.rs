@@ -27,9 +27,17 @@ impl Keeper {
     }
 }
 
+impl Keeper {
+    /// Lets it go once nobody lives in the group: it removes the group's directories beside the
+    /// caller, and ends.
+    pub(crate) fn dismiss(&mut self) {
+        drop(self.0.stdin.take());
+    }
+}
+
 impl Drop for Keeper {
     fn drop(&mut self) {
-        drop(self.0.stdin.take());
+        self.dismiss();
         // It has nothing to wait for but a group that is gone already.
         let _ = self.0.wait();
     }

@@ -15,13 +15,12 @@ use crate::plan::Plan;
 use crate::runtime::{LOG, PID_FILE, RuntimeKind};
 use crate::spec::Workspace;
 use crate::stage::{self, Findings, Sources};
-use crate::sys;
+use crate::sys::{Birth, Entrances};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
-use std::process::{Child, Command, Stdio};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread;
 
 /// What a start is given besides the plan.
@@ -100,13 +99,13 @@ pub fn start_watched(
         .map(|program| Keeper::start(program, &cgroup))
         .transpose()
         .map_err(at(StartStep::Keeper))?;
-    let procs = cgroup.open_procs().map_err(at(StartStep::Cgroup))?;
+    let groups = cgroup.open().map_err(at(StartStep::Cgroup))?;
     let staged = Staged {
         plan,
         sources,
         network: &network,
         cgroup: &cgroup,
-        procs,
+        groups,
         link: inputs.link,
     };
     let number = in_own_thread(|| staged.run(watch))?;
@@ -125,6 +124,7 @@ pub fn start_watched(
             process,
             cgroup,
             keeper,
+            dead: false,
         },
     })
 }
@@ -175,7 +175,7 @@ struct Staged<'a> {
     network: &'a SealedNetwork,
     cgroup: &'a Cgroup,
     /// Opened while the hierarchies are still in sight.
-    procs: Vec<File>,
+    groups: Entrances,
     link: OwnedFd,
 }
 
@@ -186,7 +186,7 @@ impl Staged<'_> {
             sources,
             network,
             cgroup,
-            procs,
+            groups,
             link,
         } = self;
         let mut take = |step: StartStep, act: &mut dyn FnMut() -> io::Result<()>| {
@@ -217,12 +217,12 @@ impl Staged<'_> {
             stage::write_configuration(plan)
         })?;
         let mut child = None;
-        let mut given = Some((procs, link));
         take(StartStep::Runtime, &mut || {
-            let (procs, link) = given.take().ok_or(io::ErrorKind::InvalidInput)?;
-            child = Some(spawn_runtime(plan, procs, link)?);
+            child = Some(spawn_runtime(plan, &groups, link.as_fd())?);
             Ok(())
         })?;
+        // The sandbox has it; nobody else may hold the link open.
+        drop(link);
         if let Some(child) = child {
             wait_for_runtime(plan.runtime.kind, child, cgroup)?;
         }
@@ -230,17 +230,13 @@ impl Staged<'_> {
     }
 }
 
-fn spawn_runtime(plan: &Plan, procs: Vec<File>, link: OwnedFd) -> io::Result<Child> {
-    let mut command = Command::new(&plan.runtime.path);
-    command
-        .args(plan.runtime.arguments(plan.id.as_str(), plan.file_access()))
-        .env_clear()
-        .current_dir("/")
-        .stdin(Stdio::from(link))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    sys::join_before_exec(&mut command, procs);
-    command.spawn()
+fn spawn_runtime(plan: &Plan, groups: &Entrances, link: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let birth = Birth {
+        program: &plan.runtime.path,
+        arguments: &plan.runtime.arguments(plan.id.as_str(), plan.file_access()),
+        stdin: link,
+    };
+    birth.start(groups)
 }
 
 /// LIMIT: runsc takes 0.2 s on a busy machine; a runtime that hangs (KVM probes do) is killed.
@@ -251,26 +247,25 @@ const RUNTIME_WAIT: Timespec = Timespec {
 /// LIMIT: a runtime's complaint in an error.
 const MESSAGE_BYTES_MAX: u64 = 2048;
 
-fn wait_for_runtime(
-    kind: RuntimeKind,
-    mut child: Child,
-    cgroup: &Cgroup,
-) -> Result<(), StartError> {
+fn wait_for_runtime(kind: RuntimeKind, child: OwnedFd, cgroup: &Cgroup) -> Result<(), StartError> {
     let failed = at(StartStep::Runtime);
     let refused = |message| StartError::Runtime {
         runtime: kind.name(),
         message,
     };
-    let pid = Pid::from_child(&child);
-    let ended = pidfd_open(pid, PidfdFlags::empty())
-        .and_then(|fd| poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&RUNTIME_WAIT)));
+    let wait = || waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED);
+    let ended = poll(
+        &mut [PollFd::new(&child, PollFlags::IN)],
+        Some(&RUNTIME_WAIT),
+    );
     if !matches!(ended, Ok(1..)) {
         cgroup.kill();
-        let _ = child.wait();
+        // The kill may have collected it already.
+        let _ = wait();
         return Err(refused("no answer in 30 s".to_owned()));
     }
-    let succeeded = child.wait().map_err(failed)?.success();
-    if succeeded {
+    let status = wait().map_err(|error| failed(error.into()))?;
+    if status.and_then(|status| status.exit_status()) == Some(0) {
         return Ok(());
     }
     let mut bytes = Vec::new();

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The only `unsafe` of this crate: leaving namespaces, joining cgroups between fork and exec,
+//! The only `unsafe` of this crate: leaving namespaces, starting a program inside cgroups,
 //! `mount_setattr` and a user namespace to hold, none of which has a safe binding.
+
+mod birth;
+
+pub(crate) use birth::{Birth, Entrances};
 
 use rustix::process::{Pid, Signal, WaitOptions};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 
 /// Closes every descriptor but 0, 1 and 2: for the first lines of a `main`, before it opens any.
 ///
@@ -51,20 +53,6 @@ fn unshare(flags: libc::c_int) -> io::Result<()> {
     } else {
         Err(io::Error::last_os_error())
     }
-}
-
-/// Makes the child of `command` write itself into each `cgroup.procs` file before it executes, so
-/// that no instruction of it runs outside.
-pub(crate) fn join_before_exec(command: &mut Command, procs: Vec<File>) {
-    let join = move || {
-        for file in &procs {
-            rustix::io::write(file, b"0")?;
-        }
-        Ok(())
-    };
-    // SAFETY: the closure runs in the forked child and must be async-signal-safe: it only calls
-    // write(2) on descriptors opened before the fork, allocates nothing and takes no lock.
-    unsafe { command.pre_exec(join) };
 }
 
 /// Sets attributes of the detached mount that `tree` names: nosuid and nodev always.

@@ -14,6 +14,7 @@
 mod agent_reaches_allowed_host;
 mod audit_survives_a_crash;
 mod front_door_searches_what_enters;
+mod gate_made_ahead;
 mod git_clone_and_push_bound_to_repository;
 mod guest_lies_to_its_gate;
 mod hostile_attempts_fail;

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// The roles that live while a session runs.
 pub(crate) const ROLES: [&str; 5] = ["desk", "notary", "dialer", "launcher", "gate"];
@@ -50,6 +51,29 @@ impl Process {
         all.into_iter().next().unwrap()
     }
 
+    /// A gate behind its filter, with nobody to serve.
+    pub(crate) fn waits(&self) -> bool {
+        let status = fs::read_to_string(self.proc("status")).unwrap_or_default();
+        status.lines().any(|line| line == "Seccomp:\t2") && self.sockets() == SOCKETS_AHEAD
+    }
+
+    /// A gate that has all of a session's.
+    pub(crate) fn serves(&self) -> bool {
+        self.sockets() >= SOCKETS_SERVING
+    }
+
+    /// How many sockets it holds; none when it is gone.
+    fn sockets(&self) -> usize {
+        let entries = fs::read_dir(self.proc("fd"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let targets = entries.filter_map(|entry| fs::read_link(entry.path()).ok());
+        targets
+            .filter(|target| target.to_string_lossy().starts_with("socket:"))
+            .count()
+    }
+
     pub(crate) fn is_alive(&self) -> bool {
         fs::read_to_string(self.proc("status")).is_ok_and(|text| !text.contains("State:\tZ"))
     }
@@ -77,7 +101,7 @@ impl Process {
         rustix::process::pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).unwrap()
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         rustix::process::kill_process(self.pid(), signal).unwrap();
     }
 
@@ -123,16 +147,52 @@ pub(crate) fn below(supervisor: u32, roles: &[&'static str]) -> Vec<Process> {
     found
 }
 
-/// Every role while one session runs.
+/// Every role while one session runs, once the gate for the next session waits beside them; that
+/// one's story is `gate_made_ahead`.
 pub(crate) fn processes(stage: &Stage) -> Vec<Process> {
-    let found = of(stage, &ROLES);
+    spare(stage.daemon.pid().unwrap());
+    let mut found = of(stage, &ROLES);
+    found.retain(|process| process.role != "gate" || process.serves());
     let roles: BTreeSet<_> = found.iter().map(|process| process.role).collect();
     assert_eq!(roles, BTreeSet::from(ROLES));
     assert_eq!(found.len(), ROLES.len());
     found
 }
 
-/// Every gate.
+/// Every gate that serves a session.
 pub(crate) fn gates(stage: &Stage) -> Vec<Process> {
-    of(stage, &["gate"])
+    serving(stage.daemon.pid().unwrap())
 }
+
+/// The gates below a supervisor that serve a session.
+pub(crate) fn serving(supervisor: u32) -> Vec<Process> {
+    let mut gates = below(supervisor, &["gate"]);
+    gates.retain(Process::serves);
+    gates
+}
+
+/// The one gate that waits for a session, once there is one and all others serve.
+pub(crate) fn spare(supervisor: u32) -> Process {
+    let end = Instant::now() + SPARE_WAIT;
+    loop {
+        let gates = below(supervisor, &["gate"]);
+        let (mut waiting, others): (Vec<_>, Vec<_>) = gates.into_iter().partition(Process::waits);
+        if let (1, Some(spare), true) = (
+            waiting.len(),
+            waiting.pop(),
+            others.iter().all(Process::serves),
+        ) {
+            return spare;
+        }
+        assert!(Instant::now() < end, "no gate waits for the next session");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// LIMIT: a loaded machine takes seconds for what takes milliseconds elsewhere.
+const SPARE_WAIT: Duration = Duration::from_secs(30);
+/// What a gate with nobody to serve has: its channel to the supervisor, and three ends of the event
+/// loop's own pair.
+const SOCKETS_AHEAD: usize = 4;
+/// What a session's gate has besides: notary, dialer, launcher, desk, five listeners, the link.
+const SOCKETS_SERVING: usize = SOCKETS_AHEAD + 10;

@@ -156,8 +156,8 @@ fn own_descriptors(stage: &Stage, role: &str) -> BTreeMap<String, usize> {
     };
     match role {
         "supervisor" => {
-            // The kill-only listener, four standing roles, one gate.
-            hold("socket", signals + 6);
+            // The kill-only listener, four standing roles, one gate, the one made ahead.
+            hold("socket", signals + 7);
             hold("/dev/null", 1);
             hold(&log, 2);
             let lock = stage.daemon.home().join("run/tornod.lock");
@@ -182,7 +182,9 @@ fn own_descriptors(stage: &Stage, role: &str) -> BTreeMap<String, usize> {
         "dialer" => hold("socket", signals + 3),
         "launcher" => {
             // Supervisor, desk, gate; a sandbox's first process and keeper, and the keeper's pipe.
-            hold("socket", signals + 3);
+            // Then the network made ahead: its namespace and five sockets.
+            hold("socket", signals + 3 + 5);
+            hold("net", 1);
             hold("anon_inode:[pidfd]", 2);
             hold("pipe", 1);
         }

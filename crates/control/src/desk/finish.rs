@@ -37,11 +37,12 @@ pub(super) async fn end(desk: &Rc<Desk>, session: &SessionId, cause: EndCause) {
         exit_status: None,
         cause,
     };
-    if let Err(error) = desk.notary.ask(end).await {
+    let keep = !matches!(cause, EndCause::StartFailed | EndCause::DiskFull);
+    // Nobody lives in it any more: what is left on disk can go while the end is written down.
+    let (recorded, ()) = tokio::join!(desk.notary.ask(end), remove(desk, session, keep));
+    if let Err(error) = recorded {
         tracing::error!("end of {session}: {error:#}");
     }
-    let keep = !matches!(cause, EndCause::StartFailed | EndCause::DiskFull);
-    remove(desk, session, keep).await;
     if keep {
         workspace::count_changes(desk, session).await;
     }

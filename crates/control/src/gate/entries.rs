@@ -43,40 +43,62 @@ impl Clock for SystemClock {
     }
 }
 
-/// Makes the session's pipeline. Certificates of the system are read here, before the gate gives
-/// up the file system.
+/// Whom the gate believes at the far end. Read before the gate gives up the file system.
+pub(super) struct Trust {
+    roots: Arc<rustls::RootCertStore>,
+    pins: Vec<PinnedRoots>,
+}
+
+impl Trust {
+    /// Reads the system's certificates and the operator's.
+    pub(super) fn load(upstreams: &Upstreams) -> anyhow::Result<Self> {
+        // What the TLS library reads of the machine for its generator, it reads once and here.
+        let provider = rustls::crypto::aws_lc_rs::default_provider();
+        provider
+            .secure_random
+            .fill(&mut [0; 32])
+            .ok()
+            .context("no random bytes")?;
+        let system = rustls_native_certs::load_native_certs();
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add_parsable_certificates(system.certs);
+        for pem in &upstreams.roots {
+            let (added, _) = roots.add_parsable_certificates(certificates(pem)?);
+            ensure!(
+                added > 0,
+                "a [[root]] of upstreams.toml has no usable certificate"
+            );
+        }
+        let mut pins = Vec::new();
+        for pin in &upstreams.pins {
+            let Some(pem) = &pin.ca else { continue };
+            let mut only = rustls::RootCertStore::empty();
+            only.add_parsable_certificates(certificates(pem)?);
+            pins.push(PinnedRoots {
+                host: pin.host.clone(),
+                roots: Arc::new(only),
+            });
+        }
+        Ok(Self {
+            roots: Arc::new(roots),
+            pins,
+        })
+    }
+}
+
+/// Makes the session's pipeline.
 pub(super) fn pipeline(
     configuration: &GateConfiguration,
-    upstreams: &Upstreams,
+    trust: Trust,
     ports: Ports,
 ) -> anyhow::Result<Arc<Pipeline>> {
-    let system = rustls_native_certs::load_native_certs();
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add_parsable_certificates(system.certs);
-    for pem in &upstreams.roots {
-        let (added, _) = roots.add_parsable_certificates(certificates(pem)?);
-        ensure!(
-            added > 0,
-            "a [[root]] of upstreams.toml has no usable certificate"
-        );
-    }
-    let mut pins = Vec::new();
-    for pin in &upstreams.pins {
-        let Some(pem) = &pin.ca else { continue };
-        let mut only = rustls::RootCertStore::empty();
-        only.add_parsable_certificates(certificates(pem)?);
-        pins.push(PinnedRoots {
-            host: pin.host.clone(),
-            roots: Arc::new(only),
-        });
-    }
     let limits = Limits {
         egress_bytes_max: configuration.limits.egress_bytes,
         ..Limits::default()
     };
     let config = SessionConfig {
-        upstream_roots: Arc::new(roots),
-        pinned: pins,
+        upstream_roots: trust.roots,
+        pinned: trust.pins,
         limits,
     };
     Pipeline::new(&config, ports).context("the session's certificate authority")

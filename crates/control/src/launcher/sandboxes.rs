@@ -4,6 +4,7 @@
 use super::disk::DiskWatch;
 use super::levels;
 use super::places::{self, Places};
+use super::spare_network::SpareNetwork;
 use crate::orders::{ProbeResult, SandboxOrder, Start};
 use crate::roles::uids;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -67,6 +68,8 @@ pub(super) struct StartedSandbox {
 pub(super) struct Sandboxes {
     pub(super) places: Places,
     disk: DiskWatch,
+    /// For the next start.
+    pub(super) network: SpareNetwork,
     guest: Result<VerifiedGuest, String>,
     facts: HostFacts,
     live: BTreeMap<SessionId, Life>,
@@ -101,6 +104,7 @@ impl Sandboxes {
         if let Err(refusal) = rights {
             facts.rights = Err(refusal);
         }
+        let nft = facts.rights.is_ok().then(|| facts.nft.clone()).flatten();
         // Only what this directory names is ours: another daemon may run beside us.
         let ours = places::sessions(&start.directory)?;
         let foreign = |id: &SandboxId| !ours.contains(id.as_str());
@@ -111,6 +115,7 @@ impl Sandboxes {
             places: Places::new(start.directory.clone(), facts.rights == Ok(Rights::Root))?,
             disk,
             guest: load_guest(&start.guest),
+            network: SpareNetwork::new(nft),
             facts,
             live: BTreeMap::new(),
             ranges: BTreeSet::new(),
@@ -146,7 +151,7 @@ impl Sandboxes {
         let inputs = StartInputs {
             link: theirs,
             workspace,
-            network: None,
+            network: self.network.take(),
         };
         let started = torno_sandbox::start(&plan, inputs)
             .map_err(|e| Failed::new("sandbox_failed", &e, "run `torno doctor`"))?;

@@ -7,7 +7,7 @@ use crate::role_channel::send;
 use crate::roles::{Role, uids};
 use crate::spawn::{Spawned, User, spawn};
 use std::collections::BTreeMap;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::Child;
 use torno_control_api::channel::{self, Channel};
 use torno_policy::names::{Generation, SessionId};
@@ -19,22 +19,34 @@ pub(super) struct Gates {
     started: u32,
 }
 
-struct Gate {
+/// One gate's process.
+pub(super) struct Gate {
     child: Child,
     /// Kept open: a gate exits when it closes.
-    _channel: Channel,
+    channel: Channel,
+}
+
+impl Gate {
+    /// SIGKILL and wait: when this returns the process and its sockets are gone.
+    pub(super) fn end(&mut self) {
+        // Killing a child that has ended by itself fails, and waiting collects it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Whether its process has ended; one that has is collected.
+    pub(super) fn has_ended(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(_)))
+    }
 }
 
 impl Gates {
-    /// SIGKILL and wait: when this returns the process and its sockets are gone. False when the
-    /// session had no gate.
+    /// Ends a session's gate; false when it had none.
     pub(super) fn end(&mut self, session: &SessionId) -> bool {
         let Some(mut gate) = self.live.remove(session) else {
             return false;
         };
-        // Killing a child that has ended by itself fails, and waiting collects it.
-        let _ = gate.child.kill();
-        let _ = gate.child.wait();
+        gate.end();
         true
     }
 
@@ -50,11 +62,10 @@ impl Gates {
 
     /// Removes ended gates and names their sessions.
     pub(super) fn reap(&mut self) -> Vec<SessionId> {
-        let ended = |gate: &mut Gate| matches!(gate.child.try_wait(), Ok(Some(_)));
         let gone: Vec<_> = self
             .live
             .iter_mut()
-            .filter_map(|(session, gate)| ended(gate).then(|| session.clone()))
+            .filter_map(|(session, gate)| gate.has_ended().then(|| session.clone()))
             .collect();
         for session in &gone {
             self.live.remove(session);
@@ -64,7 +75,8 @@ impl Gates {
 }
 
 impl Supervisor {
-    /// Starts a session's gate and hands notary, dialer, launcher and desk their ends.
+    /// Gives a session its gate, the one made ahead or a new one, and hands notary, dialer,
+    /// launcher and desk their ends. Only now does anybody know which session that gate serves.
     pub(super) async fn spawn_gate(
         &mut self,
         session: SessionId,
@@ -74,41 +86,62 @@ impl Supervisor {
             !self.gates.live.contains_key(&session),
             "it has one already"
         );
-        let id = uids::gate(self.gates.started);
-        self.gates.started = self.gates.started.wrapping_add(1);
-        let user = self.root.then_some(User { uid: id, gid: id });
-        let Spawned { child, channel } = spawn(Role::Gate, user, &self.log)?;
-        let channel = Channel::new(channel)?;
         let mut ends = Vec::new();
+        let mut joining = Vec::new();
         for role in [Role::Notary, Role::Dialer, Role::Launcher, Role::Desk] {
             let (ours, theirs) = channel::pair()?;
             ends.push(ours);
+            joining.push((role, theirs));
+        }
+        let gate = self.serving(&ends).await?;
+        for (role, theirs) in joining {
             let joined = FromSupervisor::GateJoined {
                 session: session.clone(),
                 generation,
             };
             send(self.channel(role)?, &joined, &[theirs.as_fd()]).await?;
         }
+        self.gates.live.insert(session, gate);
+        Ok(())
+    }
+
+    /// A gate that has taken these ends.
+    async fn serving(&mut self, ends: &[OwnedFd]) -> anyhow::Result<Gate> {
+        let give: Vec<_> = ends.iter().map(AsFd::as_fd).collect();
+        if let Some(mut gate) = self.spare.take() {
+            match send(&gate.channel, &FromSupervisor::Serve, &give).await {
+                Ok(()) => return Ok(gate),
+                // It died a moment ago: the session gets a new one and doesn't notice.
+                Err(error) => tracing::warn!("the gate made ahead: {error:#}"),
+            }
+            gate.end();
+        }
+        let gate = self.make_gate().await?;
+        send(&gate.channel, &FromSupervisor::Serve, &give).await?;
+        Ok(gate)
+    }
+
+    /// Starts a gate's process, which serves nobody yet.
+    pub(super) async fn make_gate(&mut self) -> anyhow::Result<Gate> {
+        let id = uids::gate(self.gates.started);
+        self.gates.started = self.gates.started.wrapping_add(1);
+        let user = self.root.then_some(User { uid: id, gid: id });
+        let Spawned { child, channel } = spawn(Role::Gate, user, &self.log)?;
+        let gate = Gate {
+            child,
+            channel: Channel::new(channel)?,
+        };
         let start = FromSupervisor::Start(Box::new(Start {
             directory: "/".into(),
             organisation: None,
             upstreams: self.upstreams.clone(),
             root: self.root,
-            session: Some(session.clone()),
             operator_digest: None,
             guest: "/".into(),
             receipt_key: None,
             owner_uid: 0,
         }));
-        let give: Vec<_> = ends.iter().map(AsFd::as_fd).collect();
-        send(&channel, &start, &give).await?;
-        self.gates.live.insert(
-            session,
-            Gate {
-                child,
-                _channel: channel,
-            },
-        );
-        Ok(())
+        send(&gate.channel, &start, &[]).await?;
+        Ok(gate)
     }
 }

@@ -46,7 +46,11 @@ impl Cgroup {
             .map(|group| fs::read_to_string(group.join("cgroup.events")));
         match events {
             Some(Ok(text)) => text.lines().any(|line| line == "populated 0"),
-            Some(Err(error)) => error.kind() == io::ErrorKind::NotFound,
+            // Gone, or going: the kernel removes a group only when nobody is in it.
+            Some(Err(error)) => {
+                error.kind() == io::ErrorKind::NotFound
+                    || error.raw_os_error() == Some(libc::ENODEV)
+            }
             None => self.members().is_empty(),
         }
     }

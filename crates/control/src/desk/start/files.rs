@@ -25,11 +25,11 @@ impl Attempt<'_> {
         source: Option<OwnedFd>,
         fingerprints: &[Fingerprint],
     ) -> Result<(Hidden, Option<OwnedFd>), Failure> {
-        let target = self.prepare(Phase::Locked).await?;
         let mode = self.begun.grant.sandbox.workspace;
         if mode == WorkspaceMode::None {
             return Ok((Vec::new(), None));
         }
+        let target = self.prepare(Phase::Locked).await?;
         let source = source.ok_or_else(workspace_missing)?;
         if mode == WorkspaceMode::Bind {
             let job = PorterJob::Search {
