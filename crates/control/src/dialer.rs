@@ -98,7 +98,7 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
             FromSupervisor::Kill { session } => {
                 gates.retain(|id, _| session.as_ref().is_some_and(|killed| killed != id));
             }
-            FromSupervisor::Start(_) => bail!("not for the dialer"),
+            FromSupervisor::Start(_) | FromSupervisor::Serve => bail!("not for the dialer"),
         }
     }
     Ok(())
