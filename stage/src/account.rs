@@ -9,7 +9,7 @@
 #[path = "account/groups.rs"]
 mod groups;
 
-use groups::Groups;
+pub use groups::Groups;
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
@@ -187,6 +187,17 @@ impl Account {
             .arg(program);
         command
     }
+}
+
+/// A group for a daemon that root runs where the caller's can't be shared with it: in v2 a group
+/// that holds other processes hands nothing on.
+#[must_use]
+pub fn own_groups() -> Option<Groups> {
+    let is_v2 = Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("torno-stage-{}-{number}", std::process::id());
+    // What can't be made is missed, and named, by the daemon.
+    is_v2.then(|| Groups::make(&name, 0).ok()).flatten()
 }
 
 impl Drop for Account {

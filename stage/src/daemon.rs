@@ -7,7 +7,7 @@ mod home;
 mod refusals;
 mod vault;
 
-use crate::account::{Account, Given, Who};
+use crate::account::{Account, Given, Groups, Who, own_groups};
 use crate::world::World;
 pub use binaries::{binaries, granted_hosts, works};
 pub use refusals::last_refusal;
@@ -54,6 +54,7 @@ methods = ["GET", "POST"]
 #[derive(Debug)]
 pub struct Daemon {
     account: Option<Account>,
+    groups: Option<Groups>,
     home: TempDir,
     binaries: PathBuf,
     daemon: Option<Child>,
@@ -114,7 +115,9 @@ impl Daemon {
             .context("no temporary directory")?;
         let binaries = binaries()?;
         let account = user.map(|given| Account::make(home.path(), &binaries, given));
+        let is_roots = user.is_none() && rustix::process::geteuid().is_root();
         let mut daemon = Self {
+            groups: is_roots.then(own_groups).flatten(),
             account: account.transpose().context("no user could be made")?,
             home,
             binaries,
@@ -297,7 +300,10 @@ impl Daemon {
     /// One of the programs, as whoever runs this Torno, with nothing of our environment but `PATH`.
     fn program(&self, name: &str) -> Command {
         let mut command = match &self.account {
-            None => Command::new(self.binaries.join(name)),
+            None => match &self.groups {
+                Some(groups) if name == "tornod" => groups.command(&self.binaries.join(name)),
+                _ => Command::new(self.binaries.join(name)),
+            },
             Some(account) if name == "tornod" => {
                 account.command_in_groups(&account.programs().join(name))
             }

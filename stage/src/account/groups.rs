@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// What limits need, in v1 or in v2.
@@ -16,7 +17,7 @@ const EMPTY_WAIT: Duration = Duration::from_secs(5);
 
 /// The directories. Dropped, they go.
 #[derive(Debug)]
-pub(super) struct Groups {
+pub struct Groups {
     directories: Vec<PathBuf>,
 }
 
@@ -53,6 +54,15 @@ impl Groups {
             }
         }
         Ok(groups)
+    }
+
+    /// A program in each of them.
+    #[must_use]
+    pub fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new("/bin/sh");
+        let script = format!("{}exec \"$@\"", self.join());
+        command.args(["-c", &script, "sh"]).arg(program);
+        command
     }
 
     /// Puts the shell that runs this into each.

@@ -27,6 +27,12 @@ impl Daemon {
         self.give(&path)
     }
 
+    /// The id of the ordinary user who runs this Torno, if one does.
+    #[must_use]
+    pub fn user(&self) -> Option<u32> {
+        self.account.as_ref().map(|account| account.id())
+    }
+
     fn give(&self, path: &Path) -> Result<()> {
         if let Some(account) = &self.account {
             account.give(path)?;

@@ -12,6 +12,7 @@
 )]
 
 mod agent_reaches_allowed_host;
+mod an_ordinary_user;
 mod audit_survives_a_crash;
 mod front_door_searches_what_enters;
 mod gate_made_ahead;
