@@ -2,9 +2,11 @@
 //! Which addresses may be dialled: globally reachable unicast only. The blocks are those of the
 //! IANA special-purpose registries (RFC 6890 and the registries' later entries) whose column
 //! "globally reachable" is not true, plus multicast (RFC 5771, RFC 4291) and every IPv6 form that
-//! carries an IPv4 address, which is judged by both.
+//! carries an IPv4 address, which is judged by both. Two kinds of global addresses are refused as
+//! well: a cloud's metadata service that has one, and this machine's own.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use torno_policy::names::Host;
 
 /// Blocks of IPv4 that are refused: address, prefix length.
 const REFUSED_V4: &[(Ipv4Addr, u32)] = &[
@@ -42,17 +44,40 @@ const REFUSED_V6: &[(Ipv6Addr, u32)] = &[
 
 /// Whether an address may be dialled.
 pub(super) fn may_dial(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => !REFUSED_V4
-            .iter()
-            .any(|(block, bits)| in_v4(v4, *block, *bits)),
-        IpAddr::V6(v6) => {
-            in_v6(v6, GLOBAL_V6.0, GLOBAL_V6.1)
-                && !REFUSED_V6
-                    .iter()
-                    .any(|(block, bits)| in_v6(v6, *block, *bits))
-        }
-    }
+    let (host, is_special) = match address {
+        IpAddr::V4(v4) => (Host::V4(v4), is_special_v4(v4)),
+        IpAddr::V6(v6) => (Host::V6(v6), is_special_v6(v6)),
+    };
+    !is_special && !host.is_metadata()
+}
+
+/// Whether an address is this machine's own. What listens there answers the machine itself, behind
+/// whatever keeps others out. Connecting a datagram socket sends nothing; the kernel picks the
+/// address itself as source only where it is local. What can't be routed can't be dialled either.
+pub(super) fn is_own(address: IpAddr) -> bool {
+    let any: SocketAddr = match address {
+        IpAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        IpAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let source = UdpSocket::bind(any).and_then(|socket| {
+        socket.connect((address, DISCARD))?;
+        socket.local_addr()
+    });
+    source.is_ok_and(|source| source.ip() == address)
+}
+
+/// Any port does: nothing is sent.
+const DISCARD: u16 = 9;
+
+fn is_special_v4(address: Ipv4Addr) -> bool {
+    let mut refused = REFUSED_V4.iter();
+    refused.any(|(block, bits)| in_v4(address, *block, *bits))
+}
+
+fn is_special_v6(address: Ipv6Addr) -> bool {
+    let mut refused = REFUSED_V6.iter();
+    !in_v6(address, GLOBAL_V6.0, GLOBAL_V6.1)
+        || refused.any(|(block, bits)| in_v6(address, *block, *bits))
 }
 
 fn in_v4(address: Ipv4Addr, block: Ipv4Addr, bits: u32) -> bool {
@@ -114,6 +139,25 @@ mod tests {
         ] {
             assert!(!may(text), "{text}");
         }
+    }
+
+    // ATTACK: 021
+    #[test]
+    fn a_metadata_service_with_a_global_address_is_not_dialled() {
+        // Azure's wire server, which answers virtual machines only.
+        assert!(!may("168.63.129.16"));
+        assert!(may("168.63.129.15") && may("168.63.129.17"));
+    }
+
+    // ATTACK: 026
+    #[test]
+    fn an_address_of_this_machine_is_known_and_a_far_one_is_not_taken_for_it() {
+        assert!(is_own(Ipv4Addr::LOCALHOST.into()));
+        assert!(is_own(Ipv6Addr::LOCALHOST.into()));
+        assert!(!is_own(Ipv4Addr::new(192, 0, 2, 1).into()));
+        assert!(!is_own(
+            Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into()
+        ));
     }
 
     // ATTACK: 020

@@ -87,7 +87,8 @@ async fn checked_addresses(endpoint: &Endpoint) -> Result<Vec<SocketAddr>, Refus
                 .collect()
         }
     };
-    if addresses.len() > ADDRESSES_MAX || !addresses.iter().all(|a| address::may_dial(*a)) {
+    let refused = |a: &IpAddr| !address::may_dial(*a) || address::is_own(*a);
+    if addresses.len() > ADDRESSES_MAX || addresses.iter().any(refused) {
         let hint = "an address of the name is internal or special; an operator can pin the name";
         return Err(refusal(Reason::AddressRefused, hint));
     }
