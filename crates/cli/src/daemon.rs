@@ -37,8 +37,15 @@ const PASSED_ON: [&str; 13] = [
 
 /// Makes sure that the daemon answers at `socket`; starts it when it may be started.
 pub(crate) async fn ensure(context: &Context, socket: &Path) -> Outcome {
-    if answers(socket) {
-        return Ok(());
+    match Channel::connect(socket) {
+        Ok(_) => return Ok(()),
+        // Somebody is there, and it is not ours to start another.
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            let stop = Stop::new(format!("`{}` can't be used", socket.display()));
+            let next = "run this as the user that runs tornod, or set TORNO_HOME";
+            return Err(stop.because(&error).next(next));
+        }
+        Err(_) => {}
     }
     if !context.may_start {
         return Err(Stop::new(format!(

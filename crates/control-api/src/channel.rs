@@ -122,11 +122,29 @@ impl Channel {
         })
     }
 
-    /// Connects to a listening packet socket.
+    /// Connects to a listening packet socket of root or of our own user: anybody else's is not
+    /// told a secret. ATTACK: 149
+    ///
+    /// # Errors
+    /// When nobody listens there, or somebody else does.
+    pub fn connect(path: &Path) -> io::Result<Self> {
+        let channel = Self::connect_to_anybody(path)?;
+        let listener = channel.socket.peer_cred()?.uid();
+        if [0, rustix::process::geteuid().as_raw()].contains(&listener) {
+            return Ok(channel);
+        }
+        let kind = io::ErrorKind::PermissionDenied;
+        Err(io::Error::new(
+            kind,
+            format!("uid {listener} listens there, which is neither root nor you"),
+        ))
+    }
+
+    /// The same, whoever listens: for what harms nobody, as a kill.
     ///
     /// # Errors
     /// When nobody listens there.
-    pub fn connect(path: &Path) -> io::Result<Self> {
+    pub fn connect_to_anybody(path: &Path) -> io::Result<Self> {
         let socket = rustix::net::socket_with(
             AddressFamily::UNIX,
             SocketType::SEQPACKET,

@@ -58,11 +58,7 @@ impl Places {
     }
 
     fn path(&self, session: &SessionId, phase: Phase) -> PathBuf {
-        let name = match phase {
-            Phase::Install => "install",
-            Phase::Locked => "workspace",
-        };
-        self.directory.join(session.as_str()).join(name)
+        self.directory.join(session.as_str()).join(name_of(phase))
     }
 
     /// A caller's uid as the launcher sees it.
@@ -78,10 +74,10 @@ impl Places {
         owner: u32,
     ) -> Result<OwnedFd, Failed> {
         self.check_fence(session)?;
-        let path = self.path(session, phase);
         let make = || -> anyhow::Result<OwnedFd> {
-            std::fs::create_dir_all(&path).context("the session's directory")?;
-            let opened = open_directory(&path)?;
+            let all = open_directory(&self.directory)?;
+            let own = make_directory(all.as_fd(), session.as_str())?;
+            let opened = make_directory(own.as_fd(), name_of(phase))?;
             rustix::fs::fchmod(&opened, Mode::from_raw_mode(0o700))?;
             rustix::fs::fchown(&opened, Some(Uid::from_raw(self.seen(owner))), None)?;
             Ok(opened)
@@ -91,7 +87,11 @@ impl Places {
 
     /// The workspace of a session, running or ended.
     pub(super) fn open(&self, session: &SessionId, phase: Phase) -> Result<OwnedFd, Failed> {
-        open_directory(&self.path(session, phase)).map_err(|_| Failed {
+        let open = || -> anyhow::Result<OwnedFd> {
+            let own = open_directory(&self.directory.join(session.as_str()))?;
+            Ok(open_at(own.as_fd(), name_of(phase))?)
+        };
+        open().map_err(|_| Failed {
             code: "workspace_gone".to_owned(),
             message: format!("the workspace copy of `{session}` is gone"),
             hint: format!("copies of the last {KEPT_MAX} sessions are kept until tornod ends"),
@@ -194,6 +194,25 @@ impl Places {
         };
         drop_old().map_err(|e| Failed::internal(&format!("old workspace copies: {e:#}")))
     }
+}
+
+/// The directory of a phase's workspace, in the session's.
+fn name_of(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Install => "install",
+        Phase::Locked => "workspace",
+    }
+}
+
+/// Makes a directory that may be there already, and opens it, not through a link. ATTACK: 149
+fn make_directory(at: BorrowedFd<'_>, name: &str) -> anyhow::Result<OwnedFd> {
+    match rustix::fs::mkdirat(at, name, Mode::from_raw_mode(0o700)) {
+        Err(error) if error != rustix::io::Errno::EXIST => {
+            return Err(error).context("the session's directory");
+        }
+        Ok(()) | Err(_) => {}
+    }
+    open_at(at, name).with_context(|| format!("`{name}` is no directory of ours"))
 }
 
 /// Opens a directory, not through a link.
@@ -300,6 +319,30 @@ mod tests {
         );
         assert!(!at(Phase::Install, "").exists());
         assert!(std::fs::read_dir(outside).unwrap().next().is_none());
+    }
+
+    // ATTACK: 149
+    #[test]
+    fn a_link_in_the_place_of_a_sessions_directory_is_refused_and_its_target_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let outside = tempfile::tempdir().unwrap();
+        let places = Places::new(dir.path().to_owned(), true).unwrap();
+        let session = |id| SessionId::parse(id).unwrap();
+        let link = |name: &str| std::os::unix::fs::symlink(outside.path(), dir.path().join(name));
+        link("s1").unwrap();
+        std::fs::create_dir(dir.path().join("s2")).unwrap();
+        link("s2/workspace").unwrap();
+        std::fs::write(dir.path().join("s3"), "").unwrap();
+        for id in ["s1", "s2", "s3"] {
+            let prepared = places.prepare(&session(id), Phase::Locked, own());
+            assert!(prepared.is_err(), "{id}");
+            assert!(places.open(&session(id), Phase::Locked).is_err(), "{id}");
+        }
+        assert!(std::fs::read_dir(outside.path()).unwrap().next().is_none());
+        places
+            .prepare(&session("s4"), Phase::Locked, own())
+            .unwrap();
+        places.open(&session("s4"), Phase::Locked).unwrap();
     }
 
     #[test]
