@@ -175,7 +175,7 @@ pub struct Outcome {
 
 /// How a request ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum End {
     /// The far end answered with this status and the exchange was completed.
     Completed {

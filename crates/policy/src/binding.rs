@@ -15,7 +15,7 @@ pub use pattern::{PathPattern, PathPatternError};
 
 /// The one place of a request that the credential is put into.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Slot {
     /// A header field, with an optional scheme word before the value: `Authorization: Bearer …`.
     Header {

@@ -143,6 +143,91 @@ fn unknown_keys_are_refused_at_their_place() {
     refuse("[install]\nrun = [[\"x\"]]\n«cache» = true", "unknown key");
 }
 
+// ATTACK: 035, 069, 103, 129, 130, 131, 142, 219
+#[test]
+fn a_feature_that_does_not_exist_has_no_key_anywhere() {
+    const ALLOW: &str = "[[allow]]\nhost = \"a.example.org\"\n";
+    for (place, keys) in [
+        // Publishing a port, or binding one.
+        (
+            "[sandbox]\n",
+            &["publish", "expose", "ports", "listen", "bind"][..],
+        ),
+        (ALLOW, &["listen", "bind", "ingress", "local"]),
+        ("", &["network", "ports", "ingress"]),
+        // Letting a host past inspection.
+        (
+            ALLOW,
+            &[
+                "passthrough",
+                "inspect",
+                "tls",
+                "opaque",
+                "tunnel",
+                "raw",
+                "protocol",
+            ],
+        ),
+        (
+            "[secret.x]\n",
+            &["passthrough", "host", "hosts", "allow", "path", "url"],
+        ),
+        ("", &["bypass", "no_proxy", "exclude"]),
+        // Rules for programs.
+        (
+            ALLOW,
+            &["binary", "program", "executable", "process", "uid"],
+        ),
+        // Snapshots, clones, pause and resume.
+        (
+            "[sandbox]\n",
+            &["snapshot", "clone", "from", "template", "restore"],
+        ),
+        ("[sandbox]\n", &["pause", "resume", "suspend", "checkpoint"]),
+        // Labels, kernel settings, mounts, devices, rights.
+        (
+            "[sandbox]\n",
+            &["label", "selinux", "apparmor", "sysctl", "seccomp"],
+        ),
+        (
+            "[sandbox]\n",
+            &[
+                "mounts",
+                "volumes",
+                "devices",
+                "privileged",
+                "capabilities",
+                "user",
+            ],
+        ),
+        // Code, certificates or places of Torno's own parts.
+        (
+            "",
+            &[
+                "plugin",
+                "script",
+                "hooks",
+                "ca",
+                "upstreams",
+                "organisation",
+                "include",
+            ],
+        ),
+        (
+            "",
+            &["record", "audit", "log", "record_path", "sink", "vault"],
+        ),
+        (
+            "[sandbox]\n",
+            &["record", "audit", "log", "runtime", "guest", "runtime_path"],
+        ),
+    ] {
+        for key in keys {
+            refuse(&format!("{place}«{key}» = true"), "unknown key");
+        }
+    }
+}
+
 #[test]
 fn duplicate_keys_are_refused() {
     refuse(
