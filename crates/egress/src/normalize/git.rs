@@ -27,6 +27,12 @@ pub(super) fn facts(method: &Method, path: &RequestPath) -> Result<Option<GitFac
             return Err(only_post());
         }
         (base, GitOperation::Push(Vec::new()))
+    } else if reads_like_a_service(method, path) {
+        return Err(Fault::new(
+            Reason::BadPath,
+            "spell git's service endpoints as git does, at the end of the path",
+        )
+        .at(Location::Path));
     } else {
         return Ok(None);
     };
@@ -50,6 +56,13 @@ fn discovered(query: Option<&str>) -> Result<Option<GitOperation>, Fault> {
         )
         .at(Location::Query)),
     }
+}
+
+/// ATTACK: 078 – a server that folds case or drops a slash would read a push where no rule did.
+fn reads_like_a_service(method: &Method, path: &RequestPath) -> bool {
+    let services = ["git-upload-pack", "git-receive-pack"];
+    let named = |part: &str| services.iter().any(|s| part.eq_ignore_ascii_case(s));
+    !matches!(method.as_str(), "GET" | "HEAD" | "OPTIONS") && path.path().split('/').any(named)
 }
 
 fn only_post() -> Fault {

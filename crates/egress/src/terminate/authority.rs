@@ -196,6 +196,38 @@ mod tests {
         assert_eq!(leaves.in_order.len(), LEAVES_MAX);
     }
 
+    /// A TLS library that takes no key.
+    #[derive(Debug)]
+    struct NoKeys;
+    impl rustls::crypto::KeyProvider for NoKeys {
+        fn load_private_key(
+            &self,
+            _: PrivateKeyDer<'static>,
+        ) -> Result<Arc<dyn SigningKey>, rustls::Error> {
+            Err(rustls::Error::General("no key is taken".to_owned()))
+        }
+    }
+
+    // ATTACK: 071
+    #[test]
+    fn without_a_key_there_is_no_authority_and_without_a_suite_no_leaf() {
+        let keyless = CryptoProvider {
+            key_provider: &NoKeys,
+            ..rustls::crypto::aws_lc_rs::default_provider()
+        };
+        let none = SessionAuthority::new(&Fixed, Arc::new(keyless));
+        assert!(matches!(none, Err(AuthorityFault::Tls(_))), "{none:?}");
+        let mute = CryptoProvider {
+            cipher_suites: Vec::new(),
+            ..rustls::crypto::aws_lc_rs::default_provider()
+        };
+        let authority = SessionAuthority::new(&Fixed, Arc::new(mute)).unwrap();
+        for _ in 0..2 {
+            let leaf = authority.leaf(&Host::parse("a.test").unwrap());
+            assert!(matches!(leaf, Err(AuthorityFault::Tls(_))));
+        }
+    }
+
     #[test]
     fn two_leaves_have_two_serials() {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

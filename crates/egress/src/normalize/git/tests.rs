@@ -44,6 +44,25 @@ fn smart_http_is_known_by_its_paths_and_nothing_else() {
     );
 }
 
+// ATTACK: 078
+#[test]
+fn a_service_in_any_other_spelling_is_no_path_to_send_to() {
+    for path in [
+        "/a/b.git/GIT-RECEIVE-PACK",
+        "/a/b.git/Git-Upload-Pack",
+        "/a/b.git/git-receive-pack/",
+        "/a/b.git/git-receive-pack/x",
+        "/a/b.git/%47it-receive-pack",
+    ] {
+        assert_eq!(of("POST", path), Err(Reason::BadPath), "{path}");
+        assert_eq!(of("PUT", path), Err(Reason::BadPath), "{path}");
+        assert_eq!(of("GET", path), Ok(None), "{path}");
+    }
+    for path in ["/a/git-receive-packs", "/a/my-git-upload-pack"] {
+        assert_eq!(of("POST", path), Ok(None), "{path}");
+    }
+}
+
 #[test]
 fn commands_are_read_up_to_the_flush() {
     let (zero, one) = ("0".repeat(40), "1".repeat(40));

@@ -177,6 +177,33 @@ async fn a_bad_connect_gets_no_tunnel() {
 }
 
 #[tokio::test]
+async fn without_a_leaf_there_is_no_tunnel_and_no_byte_leaves() {
+    // ATTACK: 071
+    let mut stage = stage(Notary::never(), fixed(OK)).await;
+    let mute = rustls::crypto::CryptoProvider {
+        cipher_suites: Vec::new(),
+        ..rustls::crypto::aws_lc_rs::default_provider()
+    };
+    let pipeline = std::sync::Arc::get_mut(&mut stage.pipeline).unwrap();
+    pipeline.authority =
+        crate::terminate::SessionAuthority::new(&Now, std::sync::Arc::new(mute)).unwrap();
+    let mut proxy = stage.proxy().await;
+    let connect = b"CONNECT allow.test:443 HTTP/1.1\r\nHost: allow.test:443\r\n\r\n";
+    let heard = talk(&mut proxy, connect).await;
+    assert!(heard.starts_with("HTTP/1.1 503 "), "{heard}");
+    assert!(heard.contains("role_unavailable"), "{heard}");
+    // A dial that was caught is not answered at all: its client speaks TLS, and so can't we.
+    let caught = stage.captured(asked("allow.test", 443)).await;
+    assert!(stage.try_tls(caught, "allow.test").await.is_err());
+    assert_eq!(
+        stage.reasons(),
+        [Reason::RoleUnavailable, Reason::RoleUnavailable]
+    );
+    assert!(stage.dialer.dialled.lock().unwrap().is_empty());
+    assert_eq!(*stage.origin.connections.lock().unwrap(), 0);
+}
+
+#[tokio::test]
 async fn what_is_neither_tls_nor_http_goes_nowhere() {
     // ATTACK: 059, 070, 124
     let stage = stage(Notary::never(), fixed(OK)).await;

@@ -192,6 +192,29 @@ async fn a_body_carries_placeholders_inert_and_they_are_counted_across_any_split
 }
 
 #[tokio::test]
+async fn an_encoded_body_passes_byte_for_byte_and_nothing_in_it_is_replaced() {
+    // ATTACK: 093
+    let packed = gzip(placeholder().as_str().as_bytes());
+    for coding in ["gzip", "br", "zstd", "gzip, gzip", "x-unknown", "identity"] {
+        let stage = stage(Notary::bearer(), fixed(OK)).await;
+        let head = format!(
+            "POST / HTTP/1.1\r\nHost: allow.test\r\nContent-Encoding: {coding}\r\n\
+             Content-Length: {}\r\n\r\n",
+            packed.len()
+        );
+        let heard = stage.send([head.as_bytes(), &packed].concat()).await;
+        assert!(heard.ends_with("ok"), "{coding}: {heard}");
+        let sent = stage.origin.requests.lock().unwrap()[0].clone();
+        assert!(sent.ends_with(&packed), "{coding}");
+        let secrets = memchr::memmem::find_iter(&sent, SECRET.as_bytes()).count();
+        assert_eq!(secrets, 1, "{coding}: in the slot only");
+        let kept = format!("content-encoding: {coding}\r\n");
+        let sent = String::from_utf8_lossy(&sent).to_ascii_lowercase();
+        assert!(sent.contains(&kept), "{coding}: {sent}");
+    }
+}
+
+#[tokio::test]
 async fn bytes_that_nobody_asked_for_are_never_an_answer() {
     // ATTACK: 057
     let script = format!("{OK}\0PAUSEHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged");

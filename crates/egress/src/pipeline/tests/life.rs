@@ -84,6 +84,59 @@ async fn a_push_is_asked_about_with_its_references() {
     assert_eq!(refs[0].change, RefChange::Create);
 }
 
+/// A push of one reference, as a body.
+fn push_of(name: &str) -> Vec<u8> {
+    let (old, new) = ("0".repeat(40), "a".repeat(40));
+    let line = format!("{old} {new} {name}\0 report-status\n");
+    format!("{:04x}{line}0000PACK....", line.len() + 4).into_bytes()
+}
+
+#[tokio::test]
+async fn an_encoded_push_is_judged_by_what_is_in_it_or_refused_unsent() {
+    // ATTACK: 093
+    let notary = Notary::new(|facts| match &facts.git.as_ref().unwrap().operation {
+        GitOperation::Push(refs) if refs[0].name == "refs/heads/agent/x" => Ok(Yes::default()),
+        _ => Err(no(Reason::RefNotGranted)),
+    });
+    let stage = stage(notary, fixed(OK)).await;
+    let (good, bad) = (push_of("refs/heads/agent/x"), push_of("refs/heads/main"));
+    let head = |fields: &str, body: &[u8]| {
+        let line = "POST /acme/app.git/git-receive-pack HTTP/1.1\r\nHost: allow.test";
+        let head = format!("{line}\r\n{fields}Content-Length: {}\r\n\r\n", body.len());
+        [head.as_bytes(), body].concat()
+    };
+    let coded = |coding: &str| format!("Content-Encoding: {coding}\r\n");
+    let packed = gzip(&good);
+    let heard = stage.send(head(&coded("gzip"), &packed)).await;
+    assert!(heard.ends_with("ok"), "{heard}");
+    assert!(stage.origin.requests.lock().unwrap()[0].ends_with(&packed));
+    let heard = stage.send(head(&coded("gzip"), &gzip(&bad))).await;
+    assert!(heard.contains("ref_not_granted"), "{heard}");
+    let asked = stage.notary.asked.lock().unwrap().len();
+    let bomb = gzip(&vec![b'f'; 8 << 20]);
+    let twice = gzip(&packed);
+    for (fields, body) in [
+        (coded("br"), &good),
+        (coded("deflate"), &good),
+        (coded("zstd"), &good),
+        (coded("x-unknown"), &good),
+        (coded("gzip, gzip"), &twice),
+        (coded("gzip, identity"), &packed),
+        (format!("{0}{0}", coded("gzip")), &twice),
+        (coded("gzip"), &twice),
+        // It says what it is not, either way.
+        (coded("gzip"), &good),
+        (coded("identity"), &packed),
+        (String::new(), &packed),
+        (coded("gzip"), &bomb),
+    ] {
+        let heard = stage.send(head(&fields, body)).await;
+        assert!(heard.starts_with("HTTP/1.1 4"), "{fields}: {heard}");
+    }
+    assert_eq!(stage.notary.asked.lock().unwrap().len(), asked);
+    assert_eq!(stage.origin.count(), 1);
+}
+
 #[tokio::test]
 async fn the_session_holds_no_more_connections_and_sends_no_more_than_it_may() {
     // ATTACK: 163

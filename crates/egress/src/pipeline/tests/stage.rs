@@ -6,9 +6,12 @@ use crate::{
     Ask, AskedDestination, AtHand, Clock, Dial, Dialed, Granted, Limits, Pending, PinnedRoots,
     Pipeline, Ports, SessionConfig, Unlocked,
 };
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use std::collections::HashMap;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -498,6 +501,13 @@ pub(super) async fn pair() -> (TcpStream, TcpStream) {
     let address = listener.local_addr().unwrap();
     let (client, server) = tokio::join!(TcpStream::connect(address), listener.accept());
     (client.unwrap(), server.unwrap().0)
+}
+
+/// Bytes as a gzip body.
+pub(super) fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+    packed.write_all(bytes).unwrap();
+    packed.finish().unwrap()
 }
 
 /// Writes, then reads until the end or a pause of the peer.
