@@ -9,6 +9,7 @@ mod vault;
 
 use crate::account::{Account, Given, Groups, Who, own_groups};
 use crate::world::World;
+use crate::world::internet::Door;
 pub use binaries::{binaries, granted_hosts, works};
 pub use refusals::last_refusal;
 
@@ -58,6 +59,8 @@ pub struct Daemon {
     home: TempDir,
     binaries: PathBuf,
     daemon: Option<Child>,
+    /// Where it runs in namespaces of its own.
+    door: Option<Door>,
 }
 
 impl Daemon {
@@ -95,7 +98,7 @@ impl Daemon {
     /// As [`Self::bare`]; and when no user can be made.
     pub fn bare_as(who: Who, upstreams: &str) -> Result<Self> {
         match who {
-            Who::Caller => Self::make(None, upstreams),
+            Who::Caller => Self::make((None, None), upstreams),
             Who::User => Self::of_user(Given::ALL, upstreams),
         }
     }
@@ -105,10 +108,18 @@ impl Daemon {
     /// # Errors
     /// As [`Self::bare_as`].
     pub fn of_user(given: Given, upstreams: &str) -> Result<Self> {
-        Self::make(Some(given), upstreams)
+        Self::make((Some(given), None), upstreams)
     }
 
-    fn make(user: Option<Given>, upstreams: &str) -> Result<Self> {
+    /// Starts one behind a door: tornod and every command of the operator run there.
+    ///
+    /// # Errors
+    /// When a binary is missing or tornod does not start.
+    pub fn beyond(door: Option<Door>, upstreams: &str) -> Result<Self> {
+        Self::make((None, door), upstreams)
+    }
+
+    fn make((user, door): (Option<Given>, Option<Door>), upstreams: &str) -> Result<Self> {
         let home = tempfile::Builder::new()
             .prefix("torno-home-")
             .tempdir()
@@ -122,6 +133,7 @@ impl Daemon {
             home,
             binaries,
             daemon: None,
+            door,
         };
         for directory in ["config", "state", "run", "workspace", "outside"] {
             daemon.make_directory(directory)?;
@@ -147,8 +159,7 @@ impl Daemon {
             .open(self.log())
             .context("no log")?;
         let mut child = self
-            .program("tornod")
-            .current_dir("/")
+            .program("tornod", Path::new("/"))
             .stdin(Stdio::null())
             .stdout(log.try_clone().context("no log")?)
             .stderr(log)
@@ -232,11 +243,8 @@ impl Daemon {
     /// A `torno` command in the workspace, as the operator types it.
     #[must_use]
     pub fn torno(&self, arguments: &[&str]) -> Command {
-        let mut command = self.program("torno");
-        command
-            .args(arguments)
-            .current_dir(self.workspace())
-            .stdin(Stdio::null());
+        let mut command = self.program("torno", &self.workspace());
+        command.args(arguments).stdin(Stdio::null());
         command
     }
 
@@ -297,20 +305,22 @@ impl Daemon {
         Ok(rows.iter().filter_map(running).collect())
     }
 
-    /// One of the programs, as whoever runs this Torno, with nothing of our environment but `PATH`.
-    fn program(&self, name: &str) -> Command {
-        let mut command = match &self.account {
-            None => match &self.groups {
-                Some(groups) if name == "tornod" => groups.command(&self.binaries.join(name)),
-                _ => Command::new(self.binaries.join(name)),
-            },
-            Some(account) if name == "tornod" => {
+    /// One of the programs, started in a directory, as whoever runs this Torno, behind the door where
+    /// there is one, with nothing of our environment but `PATH`.
+    fn program(&self, name: &str, directory: &Path) -> Command {
+        let ours = self.binaries.join(name);
+        let mut command = match (&self.door, &self.account, &self.groups) {
+            (Some(door), _, _) => door.command(&ours, directory),
+            (None, Some(account), _) if name == "tornod" => {
                 account.command_in_groups(&account.programs().join(name))
             }
-            Some(account) => account.command(&account.programs().join(name)),
+            (None, Some(account), _) => account.command(&account.programs().join(name)),
+            (None, None, Some(groups)) if name == "tornod" => groups.command(&ours),
+            (None, None, _) => Command::new(&ours),
         };
         let home = self.home.path();
         command
+            .current_dir(directory)
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", home.join("outside"))

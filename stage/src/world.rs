@@ -6,6 +6,7 @@
 pub mod api;
 pub mod authority;
 pub mod git;
+pub mod internet;
 pub mod journal;
 pub mod lawless;
 pub mod listen;

@@ -41,8 +41,21 @@ impl Authority {
     /// # Errors
     /// When a name is no DNS name.
     pub fn server(&self, names: &[&str]) -> Result<Arc<ServerConfig>> {
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let mut parameters = CertificateParams::new(names).context("not a DNS name")?;
+        self.serve_with(parameters(names)?)
+    }
+
+    /// The same, with a certificate whose time is over.
+    ///
+    /// # Errors
+    /// When a name is no DNS name.
+    pub fn stale_server(&self, names: &[&str]) -> Result<Arc<ServerConfig>> {
+        let mut parameters = parameters(names)?;
+        parameters.not_before = rcgen::date_time_ymd(2019, 1, 1);
+        parameters.not_after = rcgen::date_time_ymd(2020, 1, 1);
+        self.serve_with(parameters)
+    }
+
+    fn serve_with(&self, mut parameters: CertificateParams) -> Result<Arc<ServerConfig>> {
         parameters.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate().context("no key for a test server")?;
         let certificate = parameters
@@ -60,4 +73,9 @@ impl Authority {
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Arc::new(config))
     }
+}
+
+fn parameters(names: &[&str]) -> Result<CertificateParams> {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    CertificateParams::new(names).context("not a DNS name")
 }

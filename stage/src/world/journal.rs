@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a far end saw: every connection, every name asked for, every request and every byte.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -19,6 +20,8 @@ pub struct Journal {
 pub struct Connection {
     /// When it was accepted.
     pub at: Instant,
+    /// The address that was dialled.
+    pub dialled: Option<SocketAddr>,
     /// The name in the TLS hello.
     pub sni: Option<String>,
     /// Plaintext that came in (its beginning), or raw bytes where TLS was not spoken.
@@ -116,6 +119,7 @@ impl Journal {
         let mut book = self.book();
         book.push(Connection {
             at: Instant::now(),
+            dialled: None,
             sni: None,
             received: Vec::new(),
             sent: Vec::new(),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! TLS origins on loopback: accept, keep everything in the journal, serve HTTP/1.1 with hyper.
+//! TLS origins, on loopback or wherever they are put: accept, keep everything in the journal, serve
+//! HTTP/1.1 with hyper.
 
 use crate::world::journal::{ConnectionIndex, Journal, Request, RequestIndex};
 use anyhow::{Context as _, Result};
@@ -43,7 +44,7 @@ pub trait Origin: Send + Sync + 'static {
 /// Where an origin listens and what it saw.
 #[derive(Debug, Clone)]
 pub struct Listening {
-    /// Its loopback address.
+    /// Its address.
     pub address: SocketAddr,
     /// Its book.
     pub journal: Journal,
@@ -113,9 +114,21 @@ impl Visit {
 /// # Errors
 /// When no port can be had.
 pub async fn serve<O: Origin>(tls: Arc<ServerConfig>, origin: Arc<O>) -> Result<Listening> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .await
-        .context("no port")?;
+    let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no port")?;
+    serve_at(listener, tls, origin)
+}
+
+/// Serves an origin on a listener until the runtime, which must be the current one, ends.
+///
+/// # Errors
+/// When the listener can't be used.
+pub fn serve_at<O: Origin>(
+    listener: std::net::TcpListener,
+    tls: Arc<ServerConfig>,
+    origin: Arc<O>,
+) -> Result<Listening> {
+    listener.set_nonblocking(true).context("a listener")?;
+    let listener = TcpListener::from_std(listener).context("a listener")?;
     let address = listener.local_addr().context("no address")?;
     let journal = Journal::default();
     let book = journal.clone();
@@ -125,6 +138,9 @@ pub async fn serve<O: Origin>(tls: Arc<ServerConfig>, origin: Arc<O>) -> Result<
             let (acceptor, book, origin) = (acceptor.clone(), book.clone(), Arc::clone(&origin));
             tokio::spawn(async move {
                 let page = book.open();
+                book.write(page, |connection| {
+                    connection.dialled = stream.local_addr().ok()
+                });
                 // An origin meets broken clients all day; what matters is in the journal.
                 let _broken = converse(stream, &acceptor, (&book, page), origin).await;
                 book.write(page, |connection| connection.closed = true);

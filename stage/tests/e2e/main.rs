@@ -11,9 +11,13 @@
     reason = "a story that can't go on must stop"
 )]
 
+mod addresses;
 mod agent_reaches_allowed_host;
 mod an_ordinary_user;
 mod audit_survives_a_crash;
+mod encoded_bodies_pass_untouched;
+mod far_ends_prove_who_they_are;
+mod features_that_do_not_exist;
 mod front_door_searches_what_enters;
 mod gate_made_ahead;
 mod git_clone_and_push_bound_to_repository;
@@ -21,10 +25,13 @@ mod guest_lies_to_its_gate;
 mod hostile_attempts_fail;
 mod hostile_gate;
 mod hostile_http_is_refused;
+mod hostile_inputs;
 mod kill_cuts_a_live_stream;
 mod ledger;
+mod nothing_of_a_request_is_written_down;
 mod nothing_outlives_a_session;
 mod placeholder_goes_nowhere_else;
+mod places_that_others_prepared;
 mod real_clients;
 mod refusals_say_what_to_do;
 mod results_come_back_by_hand;
@@ -34,3 +41,7 @@ mod roles_inherit_nothing;
 mod roles_lack_what_is_forbidden;
 mod stage;
 mod streams_and_exit_codes;
+mod submodules_lead_nowhere;
+mod the_desk_knows_its_callers;
+mod what_a_host_would_run_stays_behind;
+mod without_an_authority;

@@ -156,7 +156,7 @@ fn at_level_as(who: Who, story: &str, level: &str, tell: impl Fn(&Stage)) {
 type Found = Vec<(&'static str, Option<String>)>;
 
 /// What is missing for a level here. Looked up once: a level does not come and go.
-fn missing(who: Who, level: &str) -> Option<String> {
+pub(crate) fn missing(who: Who, level: &str) -> Option<String> {
     static CALLERS: OnceLock<Found> = OnceLock::new();
     static USERS: OnceLock<Found> = OnceLock::new();
     let found = match who {
