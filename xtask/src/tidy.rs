@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The shape of the code: sizes, names, headers, lints and words, each rule a pure function from
-//! text to findings. Exceptions stand in `xtask/tidy-exceptions.txt`, each with its reason; one
-//! that excuses nothing fails too.
+//! text to findings; and docs/attacks.md against the marks of its cases. Exceptions stand in
+//! `xtask/tidy-exceptions.txt`, each with its reason; one that excuses nothing fails too.
 
+mod attacks;
 mod manifest;
 mod shape;
 mod words;
@@ -40,6 +41,8 @@ pub(crate) fn run(root: &Path) -> Result<()> {
             .flat_map(|s| words::check_glossary(s, &forbidden)),
     );
     findings.extend(manifest::check_all(root)?);
+    let attacks = std::fs::read_to_string(root.join("docs/attacks.md")).unwrap_or_default();
+    findings.extend(attacks::check(&attacks, &sources));
     let exceptions = std::fs::read_to_string(root.join(EXCEPTIONS))
         .with_context(|| format!("cannot read {EXCEPTIONS}"))?;
     let left = judge(findings, &exceptions)?;
