@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Nothing that can be asked of the desk or of the notary says where the record lies: no field does
 //! today, and a field that is not known refuses the whole request, at any depth.
-#![expect(clippy::unwrap_used, reason = "a test that can't go on must stop")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on must stop"
+)]
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -42,7 +42,9 @@ impl Impostors {
             while let Ok((mut stream, _)) = listener.accept() {
                 let mut buffer = [0; 4096];
                 while let Ok(length @ 1..) = stream.read(&mut buffer) {
-                    book.lock().unwrap().extend_from_slice(&buffer[..length]);
+                    book.lock()
+                        .unwrap()
+                        .extend_from_slice(buffer.get(..length).unwrap_or_default());
                     let _broken = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
                 }
             }

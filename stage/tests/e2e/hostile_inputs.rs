@@ -20,7 +20,7 @@ blind.check_hostname, blind.verify_mode = False, ssl.CERT_NONE
 
 def hear(stream):
     got = b''
-    stream.settimeout(20)
+    stream.settimeout(45)
     try:
         while True:
             part = stream.recv(65536)
@@ -132,7 +132,8 @@ fn judge(stage: &Stage, case: &Case, answer: &str, seen: &[&Request]) -> Option<
             (whole > 0 || !refused).then(|| format!("wanted one of {codes:?} and nothing sent"))
         }
         Right::Sent(check) => {
-            let good = answer.starts_with("HTTP/1.1 200 ") && whole == 1 && check(seen[0]);
+            let good =
+                answer.starts_with("HTTP/1.1 200 ") && whole == 1 && seen.iter().all(|r| check(r));
             (!good).then(|| "wanted one good request".to_owned())
         }
         Right::Credentialed => {

@@ -98,7 +98,7 @@ fn start(home: &Path) -> Result<(), String> {
         if Instant::now() > end {
             child.kill().unwrap();
             child.wait().unwrap();
-            panic!("tornod neither came up nor ended");
+            return Err("it neither came up nor ended".to_owned());
         }
         std::thread::sleep(Duration::from_millis(50));
     }

@@ -5,7 +5,7 @@
 //! It relies on the shape that `cargo fmt` gives: an item ends at a line with its own indentation.
 
 use super::Finding;
-use crate::source::{Source, is_word};
+use crate::source::Source;
 use std::collections::{BTreeMap, BTreeSet};
 
 const DOCUMENT: &str = "docs/attacks.md";
@@ -215,7 +215,7 @@ fn is_test(lines: &[&str], at: usize) -> bool {
 
 fn uses(lines: &[&str], item: &Item, name: &str) -> bool {
     let body = lines.iter().take(item.last + 1).skip(item.first);
-    body.flat_map(|line| line.split(|c: char| !c.is_ascii() || !is_word(c as u8)))
+    body.flat_map(|line| line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'))
         .any(|word| word == name)
 }
 

@@ -383,7 +383,7 @@ fn upgrades(cases: &mut Cases) {
         preface,
         "SSH-2.0-x\r\n",
         "\u{1}\u{2}\u{3}\r\n\r\n",
-        "EHLO x\r\n",
+        "EHLO x\r\n\r\n",
         "*1\r\n$4\r\nPING\r\n",
     ] {
         for entry in ["tls", "raw", "plain"] {
