@@ -21,8 +21,8 @@ fn api() -> Vec<Value> {
         "entry": "captured",
         "endpoint": { "scheme": "https", "host": "a.example.org", "port": 443 },
         "method": "GET",
-        "path": "/x",
-        "presented": [{ "location": { "header": "authorization" }, "digest": "0".repeat(64) }],
+        "path": ["/x", null],
+        "presented": [{ "location": { "header": "authorization" }, "digest": [0_u8; 32] }],
         "own_credentials": ["x-api-key"],
         "git": { "repository": "/a/b", "operation": { "push": [
             { "name": "refs/heads/a", "change": "create" },
