@@ -16,8 +16,10 @@ use anyhow::Context;
 use std::os::fd::{AsFd, OwnedFd};
 use torno_control_api::channel::Channel;
 
-/// Does one job and ends.
+/// Does one job and ends; with the supervisor it ends at once, or it would go on writing into the
+/// directories that the next start removes.
 pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     let packet = supervisor.receive().await?.context("no job")?;
     let mut descriptors = packet.descriptors.into_iter();
     let desk = Channel::new(descriptors.next().context("no channel to the desk")?)?;

@@ -310,6 +310,11 @@ impl Supervisor {
             // A launcher that is gone has keepers that do its work.
             let _ = send(launcher, &FromSupervisor::Kill { session: None }, &[]).await;
         }
+        for mut porter in self.porters.drain(..) {
+            // Its job is nobody's any more; it may have ended since.
+            let _ = porter.kill();
+            let _ = porter.wait();
+        }
         let mut children: Vec<Child> = self.standing.drain(..).map(|s| s.child).collect();
         let end = tokio::time::Instant::now() + END_WAIT;
         while tokio::time::Instant::now() < end {

@@ -21,6 +21,10 @@ const DEPTH_MAX: usize = 200;
 
 /// LIMIT: names of ended sessions that are remembered as fenced.
 const OVER_MAX: usize = 10_000;
+/// LIMIT: a killed porter is gone within milliseconds; after this, somebody else writes there.
+const DYING_WAIT: Duration = Duration::from_secs(2);
+/// LIMIT: a porter whose session ended while it copied goes on to the end of its job.
+const COPYING_WAIT: Duration = Duration::from_secs(300);
 /// LIMIT: how long a removal is waited for before it goes on beside us.
 const REMOVAL_WAIT: Duration = Duration::from_millis(100);
 
@@ -48,7 +52,7 @@ impl Places {
     /// copies stale.
     pub(super) fn new(directory: PathBuf, root: bool) -> anyhow::Result<Self> {
         for entry in std::fs::read_dir(&directory).context("the sandboxes' directory")? {
-            remove_tree(&entry?.path()).context("a sandbox of an earlier life")?;
+            remove_left(&entry?.path(), DYING_WAIT).context("a sandbox of an earlier life")?;
         }
         Ok(Self {
             directory,
@@ -161,7 +165,7 @@ impl Places {
         }
         let (done, is_done) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            if let Err(error) = remove_tree(&aside) {
+            if let Err(error) = remove_left(&aside, COPYING_WAIT) {
                 tracing::error!("`{}`: {error}; the next start removes it", aside.display());
             }
             // A caller that no longer waits does not need to know.
@@ -213,6 +217,22 @@ fn make_directory(at: BorrowedFd<'_>, name: &str) -> anyhow::Result<OwnedFd> {
         Ok(()) | Err(_) => {}
     }
     open_at(at, name).with_context(|| format!("`{name}` is no directory of ours"))
+}
+
+/// Removes a tree into which a porter may still be writing, for so long.
+fn remove_left(path: &Path, wait: Duration) -> std::io::Result<()> {
+    let end = std::time::Instant::now() + wait;
+    loop {
+        match remove_tree(path) {
+            Err(error)
+                if error.kind() == std::io::ErrorKind::DirectoryNotEmpty
+                    && std::time::Instant::now() < end =>
+            {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            removed => return removed,
+        }
+    }
 }
 
 /// Opens a directory, not through a link.
@@ -343,6 +363,29 @@ mod tests {
             .prepare(&session("s4"), Phase::Locked, own())
             .unwrap();
         places.open(&session("s4"), Phase::Locked).unwrap();
+    }
+
+    #[test]
+    fn a_tree_that_is_still_written_to_is_removed_once_its_writer_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut places = Places::new(dir.path().to_owned(), true).unwrap();
+        let session = SessionId::parse("s1").unwrap();
+        let copy = places.prepare(&session, Phase::Locked, own()).unwrap();
+        let writer = std::thread::spawn(move || {
+            let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
+            for number in 0..20_000 {
+                let name = format!("file-{number}");
+                // The directory itself may be gone by now.
+                let _ = rustix::fs::openat(&copy, name.as_str(), flags, Mode::from_raw_mode(0o600));
+            }
+        });
+        places.remove(&session).unwrap();
+        writer.join().unwrap();
+        let end = std::time::Instant::now() + Duration::from_secs(60);
+        while std::fs::read_dir(dir.path()).unwrap().next().is_some() {
+            assert!(std::time::Instant::now() < end, "it stays");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     #[test]
