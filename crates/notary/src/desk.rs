@@ -182,7 +182,7 @@ impl Notary {
         self.note(vec![(now.entry(Some(id.clone()), event), ())]);
     }
 
-    /// Calls the same function as enforcement does, and records nothing.
+    /// Calls the same functions as enforcement does, and records nothing.
     fn explain(
         &self,
         ticket: Ticket,
@@ -201,7 +201,8 @@ impl Notary {
             };
             (opinion.layer, verdict.to_owned(), opinion.rule)
         });
-        let (verdict, refusal) = match decide(&layers, act) {
+        // What the rows allow is still a no while the credential can't be unlocked.
+        let (verdict, refusal) = match self.releasable(decide(&layers, act)).0 {
             Decision::Allow(_) => ("allow", None),
             Decision::Ask(_) => ("ask", None),
             Decision::Deny(refusal) => ("deny", Some(refusal)),

@@ -3,19 +3,18 @@
 //! rule would decide a request: in a running session, or tried out on a document.
 
 use crate::context::{Context, say};
-use crate::desk::{Desk, unexpected};
 use crate::document::{self, Document};
 use crate::printable;
 use crate::stop::{FOUND_WANTING, Outcome, Stop};
-use crate::values;
+use explain::Explain;
 use simulate::Simulate;
 use std::path::{Path, PathBuf};
-use torno_control_api::request::{ApiReply, ApiRequest};
 use torno_policy::decision::{Layer, Refusal};
-use torno_policy::facts::{Act, Entry, RequestFacts};
-use torno_policy::names::{Authority, Endpoint, Method, RequestPath, Scheme, SessionId};
+use torno_policy::facts::{Entry, RequestFacts};
+use torno_policy::names::{Authority, Endpoint, Method, RequestPath, Scheme};
 use torno_policy::organisation::{Organisation, SCHEMA, SHIPPED};
 
+mod explain;
 mod simulate;
 
 /// Check documents, show the organisation's policy, and ask which rule would decide
@@ -39,21 +38,7 @@ pub(crate) enum Policy {
         #[arg(long)]
         schema: bool,
     },
-    /// Which layer and rule would decide this request in a running session
-    #[command(
-        after_help = "Example: torno policy explain --session 4kq2… GET https://docs.example.org/"
-    )]
-    Explain {
-        /// The session
-        #[arg(long, value_parser = values::session)]
-        session: SessionId,
-        /// The method
-        #[arg(value_parser = values::method)]
-        method: Method,
-        /// The URL, http or https
-        #[arg(value_parser = target)]
-        url: Target,
-    },
+    Explain(Explain),
     Simulate(Simulate),
 }
 
@@ -92,11 +77,7 @@ pub(crate) async fn run(command: &Policy, context: &Context) -> Outcome<u8> {
         }
         Policy::Show { schema: true } => say(SCHEMA).map(|()| 0),
         Policy::Show { schema: false } => say(&printable::lines(&in_force(context)?)).map(|()| 0),
-        Policy::Explain {
-            session,
-            method,
-            url,
-        } => explain(session, method, url, context).await,
+        Policy::Explain(command) => explain::run(command, context).await,
         Policy::Simulate(command) => simulate::run(command, context).await,
     }
 }
@@ -151,28 +132,6 @@ fn in_force(context: &Context) -> Outcome<String> {
         Ok(_) => document::read_text(&file),
         Err(_) => Ok(SHIPPED.to_owned()),
     }
-}
-
-async fn explain(
-    session: &SessionId,
-    method: &Method,
-    url: &Target,
-    context: &Context,
-) -> Outcome<u8> {
-    let request = ApiRequest::Explain {
-        session: session.clone(),
-        act: Box::new(Act::Request(url.facts(method))),
-    };
-    let reply = Desk::open(context).await?.ask(&request, &[]).await?.0;
-    let ApiReply::Explained {
-        verdict,
-        layers,
-        refusal,
-    } = reply
-    else {
-        return Err(unexpected(&reply));
-    };
-    show_explanation(&verdict, &layers, refusal.as_ref(), context)
 }
 
 /// Layer by layer, then the verdict. The same form for `explain` and `simulate`.

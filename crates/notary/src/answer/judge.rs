@@ -93,7 +93,7 @@ impl Notary {
     }
 
     /// A yes with a credential is a no when that credential can't be unlocked right now.
-    fn releasable(&self, decision: Decision) -> (Decision, Option<u32>) {
+    pub(crate) fn releasable(&self, decision: Decision) -> (Decision, Option<u32>) {
         let Decision::Allow(permit) = decision else {
             return (decision, None);
         };
