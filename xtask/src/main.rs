@@ -9,6 +9,7 @@ mod bans;
 mod bench;
 mod boundaries;
 mod build;
+mod campaign;
 mod fuzz;
 mod lanes;
 mod packages;
@@ -56,8 +57,7 @@ enum Task {
     },
     /// Long campaigns against a running Torno.
     Campaign {
-        /// Which one.
-        #[arg(value_enum)]
+        #[command(subcommand)]
         which: Campaign,
     },
     /// Benchmarks beside peers, release build.
@@ -81,10 +81,26 @@ enum Task {
     },
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Subcommand)]
 enum Campaign {
     /// kill -9 of each role at named steps and random points.
-    Crash,
+    Crash {
+        /// How many random points.
+        #[arg(long, default_value_t = 200)]
+        random: u32,
+        /// Draws the random points; a fresh one, printed, when absent.
+        #[arg(long)]
+        seed: Option<String>,
+    },
+    /// `decide` against its slow reference, and seeded faults of it.
+    Decide {
+        /// How many random pairs of world and act.
+        #[arg(long, default_value_t = 1_000_000)]
+        pairs: u64,
+        /// The first pair's seed; from the clock, printed, when absent.
+        #[arg(long)]
+        seed: Option<u64>,
+    },
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -117,8 +133,11 @@ fn run(task: &Task) -> anyhow::Result<()> {
         Task::E2e { filter } => lanes::e2e(&root, filter.as_deref()),
         Task::Fuzz { seconds } => fuzz::run(&root, *seconds),
         Task::Campaign {
-            which: Campaign::Crash,
-        } => lanes::stage_program(&root, &["torno-campaign", "crash"]),
+            which: Campaign::Crash { random, seed },
+        } => campaign::crash(&root, *random, seed.as_deref()),
+        Task::Campaign {
+            which: Campaign::Decide { pairs, seed },
+        } => campaign::decide(&root, *pairs, *seed),
         Task::Bench { which, json } => {
             let which = match which {
                 None => "all",

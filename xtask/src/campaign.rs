@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The long campaigns: each prints its seed first and its counts last. What they showed is kept in
+//! `docs/campaigns/`.
+
+use crate::{lanes, shell};
+use anyhow::{Context, Result};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// kill -9 of each role at named steps, then at random points.
+pub(crate) fn crash(root: &Path, random: u32, seed: Option<&str>) -> Result<()> {
+    let random = random.to_string();
+    let mut program = vec!["torno-campaign", "crash", &random];
+    program.extend(seed);
+    lanes::stage_program(root, &program)
+}
+
+/// `decide` against its slow reference on so many random pairs.
+pub(crate) fn decide(root: &Path, pairs: u64, seed: Option<u64>) -> Result<()> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let seed = match seed {
+        Some(seed) => seed,
+        None => now.context("a clock before 1970")?.as_secs(),
+    };
+    println!("seed {seed}, {pairs} pairs");
+    let test = ["test", "--locked", "--workspace", "--test", "decision"];
+    let those = ["comparison::", "--nocapture", "--test-threads", "1"];
+    shell::run(
+        shell::cargo(root)
+            .args(test)
+            .arg("--")
+            .args(those)
+            .env("TORNO_PAIRS", pairs.to_string())
+            .env("TORNO_SEED", seed.to_string()),
+    )
+}
