@@ -1,20 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `torno-campaign crash [RANDOM]`: kill -9 of each role at each named step three times, then at so
-//! many random points. Ends with `N passed, N failed`.
+//! `torno-campaign crash [RANDOM [SEED]]`: kill -9 of each role at each named step until three
+//! blows fell on a living process, then at so many random points. Ends with `N passed, N failed`.
 
 use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
-use torno_stage::crash::{Blow, ROLES, Step, strike};
-use torno_stage::daemon::Daemon;
+use torno_stage::crash::{Blow, Judged, ROLES, Step, Struck, furnish, strike};
+use torno_stage::daemon::{self, Daemon};
 use torno_stage::world::{World, random};
 
 /// Random points, when no number is given.
 const RANDOM_DEFAULT: u32 = 200;
-/// LIMIT: a blow falls within this of its step's beginning.
-const AFTER_MS_MAX: u64 = 400;
-/// One daemon serves so many blows; then a fresh one, so that a campaign stays fast to read.
-const BLOWS_PER_DAEMON: usize = 25;
+/// Blows on a living process, for each role at each named step.
+const NAMED: u32 = 3;
+/// LIMIT: tries for one of them; a short life is missed now and then.
+const TRIES_MAX: u32 = 12;
+/// LIMIT: a random blow falls within this of its step's beginning.
+const AFTER_US_MAX: u64 = 400_000;
+/// LIMIT: the same for a gate that is being ended: the command that ends it takes so long.
+const ENDING_AFTER_US_MAX: u64 = 60_000;
+/// LIMIT: the same for a porter, whose life is one job.
+const PORTER_AFTER_US_MAX: u64 = 4_000;
+/// One daemon and one world serve so many blows; then fresh ones, so that a campaign's end is as
+/// fast as its beginning.
+const BLOWS_PER_DAEMON: u32 = 25;
 
 fn main() -> ExitCode {
     match run() {
@@ -30,59 +41,176 @@ fn main() -> ExitCode {
 fn run() -> Result<bool> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let count = match words.as_slice() {
-        ["crash"] => RANDOM_DEFAULT,
-        ["crash", count] => count.parse().context("not a number")?,
-        _ => bail!("crash [RANDOM]"),
+    let (count, seed) = match words.as_slice() {
+        ["crash"] => (RANDOM_DEFAULT, random()?),
+        ["crash", count] => (count.parse().context("not a number")?, random()?),
+        ["crash", count, seed] => (count.parse().context("not a number")?, (*seed).to_owned()),
+        _ => bail!("crash [RANDOM [SEED]]"),
     };
-    let mut blows = Vec::new();
+    println!("seed {seed}");
+    let mut campaign = Campaign::new()?;
     for role in ROLES {
-        for step in Step::ALL {
-            for after in [0, 20, 120] {
-                let after = Duration::from_millis(after);
-                blows.push(Blow { role, step, after });
-            }
+        for step in Step::of(role) {
+            campaign.named(role, *step)?;
         }
     }
-    for _ in 0..count {
-        blows.push(random_blow()?);
-    }
-    let world = World::start()?;
-    let (mut passed, mut failed) = (0, 0);
-    for part in blows.chunks(BLOWS_PER_DAEMON) {
-        let mut daemon = Daemon::start(&world)?;
-        for blow in part {
-            match strike(&mut daemon, &world, "container", *blow) {
-                Ok(()) => passed += 1,
-                Err(error) => {
-                    failed += 1;
-                    println!("failed: {blow:?}: {error:#}");
-                    daemon = Daemon::start(&world)?;
-                }
-            }
+    let mut drawn = 0;
+    let mut point = 0;
+    while drawn < count && point < count * TRIES_MAX {
+        let blow = draw(&seed, point)?;
+        // Every fourth point falls on a sandbox with a kernel of its own, where there is one.
+        let level = if point % 4 == 3 {
+            "gvisor"
+        } else {
+            "container"
+        };
+        point += 1;
+        if campaign.blow(level, blow, "random")? {
+            drawn += 1;
         }
     }
-    println!("{passed} passed, {failed} failed");
-    Ok(failed == 0)
+    Ok(campaign.end(drawn == count))
 }
 
-fn random_blow() -> Result<Blow> {
-    let text = random()?;
-    let digits = text.get(..12).context("too few random digits")?;
-    let number = u64::from_str_radix(digits, 16).context("not hex")?;
-    let pick = |length: usize, number: u64| {
-        let length = u64::try_from(length).unwrap_or(1);
-        usize::try_from(number % length).unwrap_or_default()
+/// The blow of one random point: the same for a seed on every machine.
+fn draw(seed: &str, point: u32) -> Result<Blow> {
+    let digest = Sha256::digest(format!("{seed} {point}"));
+    let mut numbers = digest.chunks_exact(8).map(|part| {
+        part.iter()
+            .fold(0_u64, |number, byte| number << 8 | u64::from(*byte))
+    });
+    let mut below = |sides: usize| -> Result<usize> {
+        let number = numbers.next().context("no number")?;
+        Ok(usize::try_from(number % u64::try_from(sides)?)?)
     };
-    Ok(Blow {
-        role: ROLES
-            .get(pick(ROLES.len(), number))
-            .copied()
-            .context("no role")?,
-        step: Step::ALL
-            .get(pick(Step::ALL.len(), number >> 8))
-            .copied()
-            .context("no step")?,
-        after: Duration::from_millis((number >> 16) % AFTER_MS_MAX),
-    })
+    let role = ROLES.get(below(ROLES.len())?).copied().context("no role")?;
+    let steps = Step::of(role);
+    let step = steps.get(below(steps.len())?).copied().context("no step")?;
+    let most = usize::try_from(after_us_max(role, step))?;
+    let after = Duration::from_micros(u64::try_from(below(most)?)?);
+    Ok(Blow { role, step, after })
+}
+
+/// How long into a step a role can be met.
+fn after_us_max(role: &str, step: Step) -> u64 {
+    match (role, step) {
+        ("porter", _) => PORTER_AFTER_US_MAX,
+        ("gate", Step::Stopping | Step::Killing) => ENDING_AFTER_US_MAX,
+        _ => AFTER_US_MAX,
+    }
+}
+
+/// What has fallen so far.
+struct Campaign {
+    world: World,
+    daemon: Daemon,
+    gvisor: bool,
+    served: u32,
+    killed: BTreeMap<(&'static str, &'static str, Step), u32>,
+    missed: u32,
+    failed: Vec<String>,
+    judged: Judged,
+}
+
+impl Campaign {
+    fn new() -> Result<Self> {
+        let (world, daemon) = fresh()?;
+        let gvisor = daemon::works(&daemon, "gvisor")?;
+        if let Err(why) = &gvisor {
+            println!("SKIP: gvisor: {why}");
+        }
+        Ok(Self {
+            world,
+            daemon,
+            gvisor: gvisor.is_ok(),
+            served: 0,
+            killed: BTreeMap::new(),
+            missed: 0,
+            failed: Vec::new(),
+            judged: Judged::default(),
+        })
+    }
+
+    fn named(&mut self, role: &'static str, step: Step) -> Result<()> {
+        let mut hits = 0;
+        for tries in 0..TRIES_MAX {
+            if hits == NAMED {
+                return Ok(());
+            }
+            // At once, and then later and later; sooner again where that came too late.
+            let most = Duration::from_micros(after_us_max(role, step) / 3);
+            let after = most * hits / (1 + (tries - hits) * 2);
+            hits += u32::from(self.blow("container", Blow { role, step, after }, "named")?);
+        }
+        if hits < NAMED {
+            let what = format!("{role} at {step:?}: met {hits} times in {TRIES_MAX} tries");
+            self.failed.push(what);
+        }
+        Ok(())
+    }
+
+    /// One blow. Whether it fell on a living process.
+    fn blow(&mut self, level: &str, blow: Blow, list: &'static str) -> Result<bool> {
+        let level = if self.gvisor { level } else { "container" };
+        self.served += 1;
+        if self.served % BLOWS_PER_DAEMON == 0 {
+            (self.world, self.daemon) = fresh()?;
+        }
+        let Blow { role, step, .. } = blow;
+        let struck = strike(&mut self.daemon, &self.world, level, blow);
+        eprintln!("{list} {}: {blow:?} at {level}: {struck:?}", self.served);
+        match struck {
+            Ok(Struck::Killed(judged)) => {
+                *self.killed.entry((list, role, step)).or_default() += 1;
+                self.add(judged);
+                Ok(true)
+            }
+            Ok(Struck::Missed(judged)) => {
+                self.missed += 1;
+                self.add(judged);
+                Ok(false)
+            }
+            Err(error) => {
+                let what = format!("{blow:?} at {level}: {error:#}");
+                eprintln!("{}", self.daemon.log_text());
+                self.failed.push(what);
+                (self.world, self.daemon) = fresh()?;
+                Ok(true)
+            }
+        }
+    }
+
+    fn add(&mut self, judged: Judged) {
+        self.judged.requests += judged.requests;
+        self.judged.credentials += judged.credentials;
+    }
+
+    fn end(&self, drawn: bool) -> bool {
+        for ((list, role, step), count) in &self.killed {
+            println!("{list:6}  {role:10}  {:8}  {count:4}", format!("{step:?}"));
+        }
+        let Judged {
+            requests,
+            credentials,
+        } = self.judged;
+        println!(
+            "{} blows found no such process; what must hold held",
+            self.missed
+        );
+        println!("{requests} requests at the far ends, each with its record");
+        println!("{credentials} credentials at the far ends, each with its release");
+        for failure in &self.failed {
+            println!("failed: {failure}");
+        }
+        let passed: u32 = self.killed.values().sum();
+        println!("{passed} passed, {} failed", self.failed.len());
+        drawn && self.failed.is_empty()
+    }
+}
+
+fn fresh() -> Result<(World, Daemon)> {
+    let world = World::start()?;
+    let daemon = Daemon::start(&world)?;
+    furnish(&daemon)?;
+    Ok((world, daemon))
 }

@@ -1,32 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
-//! kill -9 of one role in the middle of work. The far end is the oracle: every credential that it
-//! saw has its record; after a restart the record verifies and no process of the sandbox is left.
+//! kill -9 of one role in the middle of work. The far end is the oracle: every request that it saw
+//! has its record, every credential that it saw a release; after a restart the record verifies and
+//! nothing of the session is left anywhere.
+
+mod oracle;
+mod orphans;
+
+pub use oracle::Judged;
 
 use crate::daemon::Daemon;
-use crate::world::World;
-use crate::world::journal::Request;
-use anyhow::{Context, Result, bail, ensure};
+use crate::world::{World, random};
+use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The roles that a process can be killed of.
-pub const ROLES: [&str; 6] = ["supervisor", "desk", "notary", "dialer", "launcher", "gate"];
+pub const ROLES: [&str; 7] = [
+    "supervisor",
+    "desk",
+    "notary",
+    "dialer",
+    "launcher",
+    "gate",
+    "porter",
+];
 
 /// What is going on when the blow falls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// The session is being started.
+    /// The session is being started: workspace copied, gate and sandbox made.
     Starting,
-    /// Requests with the credential are under way.
+    /// Requests are under way, with the credential and without, some with a body.
     Working,
+    /// Changes of the workspace are being brought back.
+    Applying,
+    /// The session is being ended in good order.
+    Stopping,
     /// The session is being killed by its operator.
     Killing,
 }
 
 impl Step {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Starting, Self::Working, Self::Killing];
+    pub const ALL: [Self; 5] = [
+        Self::Starting,
+        Self::Working,
+        Self::Applying,
+        Self::Stopping,
+        Self::Killing,
+    ];
+
+    /// The steps in which a role has a process: a porter lives for one job on files.
+    #[must_use]
+    pub fn of(role: &str) -> &'static [Self] {
+        if role == "porter" {
+            &[Self::Starting, Self::Applying]
+        } else {
+            &Self::ALL
+        }
+    }
 }
 
 /// One blow.
@@ -36,75 +69,118 @@ pub struct Blow {
     pub role: &'static str,
     /// When.
     pub step: Step,
-    /// How long into that step.
+    /// How long into that step; for a role that the step itself starts, after its process came.
     pub after: Duration,
 }
 
-/// In the workload's command line, and nowhere else.
-const MARK: &str = "torno-crash-campaign";
-const LOOP: &str = ": torno-crash-campaign; while :; do curl -sS -m 5 -o /dev/null \
-    -H \"authorization: Bearer $API_TOKEN\" https://api.torno.test/v1/me; done";
-/// LIMIT: how long anything here may take before it is a finding.
-const WAIT: Duration = Duration::from_secs(30);
+/// How a blow ended; whatever must hold held.
+#[derive(Debug, Clone, Copy)]
+pub enum Struck {
+    /// The role's process was there and died of it.
+    Killed(Judged),
+    /// There was no such process at that moment.
+    Missed(Judged),
+}
+
+/// Requests whose path is theirs alone: with the credential, without, and with a body.
+const LOOP: &str = "n=0; while :; do n=$((n+1)); echo $n > changed
+curl -sS -m 5 -o /dev/null -H \"authorization: Bearer $API_TOKEN\" https://api.torno.test/public/$1/c$n
+curl -sS -m 5 -o /dev/null https://other.torno.test/public/$1/p$n
+curl -sS -m 5 -o /dev/null -H \"authorization: Bearer $API_TOKEN\" --data-binary @bulk-0 \
+https://api.torno.test/public/$1/b$n
+done";
+/// LIMIT: how long anything here may take before it is a finding; the machine may be busy.
+const WAIT: Duration = Duration::from_secs(60);
+/// LIMIT: how long a role's process is waited for in its step, before the blow has missed.
+const APPEAR_WAIT: Duration = Duration::from_secs(5);
+/// Files of the workspace, so that a porter has work for a moment.
+const BULK_FILES: usize = 300;
+
+/// Fills the workspace that sessions get a copy of.
+///
+/// # Errors
+/// When a file can't be written.
+pub fn furnish(daemon: &Daemon) -> Result<()> {
+    for number in 0..BULK_FILES {
+        daemon.write_workspace(&format!("bulk-{number}"), &"x".repeat(8192))?;
+    }
+    Ok(())
+}
 
 /// Strikes once and looks at everything that must hold afterwards.
 ///
 /// # Errors
 /// What did not hold.
-pub fn strike(daemon: &mut Daemon, world: &World, level: &str, blow: Blow) -> Result<()> {
-    let before = used(world);
-    let recorded = released(daemon)?;
-    let mut run = daemon
-        .run_command(level, &["/bin/sh", "-c", LOOP])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .context("cannot start torno")?;
-    let mut killing = None;
+pub fn strike(daemon: &mut Daemon, world: &World, level: &str, blow: Blow) -> Result<Struck> {
+    let name = random()?;
+    let before = orphans::Before::look(daemon)?;
+    let marks = oracle::Marks::take(world);
+    let command = ["/bin/sh", "-c", LOOP, "crash-campaign", &name];
+    let mut run = quiet(&mut daemon.run_command(level, &command))?;
     if blow.step != Step::Starting {
-        until("no request arrived", || used(world) > before + 1)?;
+        until("no request arrived", || marks.seen(world, &name) > 2)?;
     }
-    if blow.step == Step::Killing {
-        killing = Some(
-            daemon
-                .torno(&["kill", "--all"])
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()?,
-        );
+    let mut aside = begin(daemon, blow.step)?;
+    let struck = hit(daemon, blow, &mut run)?;
+    if let Some(aside) = &mut aside {
+        wait_for(aside, "the operator's command went on")?;
     }
-    std::thread::sleep(blow.after);
-    // A gate may not be there yet, or no longer: then there is nothing to kill, and that is fine.
-    if let Some(pid) = process(daemon, blow.role)? {
-        kill_process(pid, Signal::KILL).context("kill -9")?;
-    }
-    if let Some(mut killing) = killing {
-        killing.wait().context("torno kill")?;
-    }
-    if blow.role == "gate" {
+    let stands = matches!(blow.role, "gate" | "porter") || !struck;
+    if stands {
         end_sessions(daemon, &mut run)?;
     } else {
         wait_for(&mut run, "`torno run` went on without its daemon")?;
         daemon.wait_for_end(WAIT)?;
     }
-    let seen = after(daemon, world)? - before;
-    let released = released(daemon)? - recorded;
-    ensure!(
-        released >= seen,
-        "the far end saw {seen} credentials, {released} are recorded"
-    );
-    Ok(())
+    let restarted = restart(daemon)?;
+    before.nothing_is_left(daemon, restarted, &name)?;
+    let judged = marks.judge(world, daemon, &name)?;
+    Ok(if struck {
+        Struck::Killed(judged)
+    } else {
+        Struck::Missed(judged)
+    })
 }
 
-/// What must hold after any blow. How often the far end saw the credential by then.
-fn after(daemon: &mut Daemon, world: &World) -> Result<usize> {
-    until("a process of the sandbox lives on", || {
-        leftovers().is_empty()
-    })?;
-    let seen = used(world);
-    std::thread::sleep(Duration::from_millis(300));
-    ensure!(used(world) == seen, "requests went on after the blow");
-    if !daemon.runs() {
+/// Starts what an operator does in a step.
+fn begin(daemon: &Daemon, step: Step) -> Result<Option<Child>> {
+    let session = || -> Result<String> {
+        let sessions = daemon.sessions()?;
+        sessions.into_iter().next().context("no session is listed")
+    };
+    let mut command = match step {
+        Step::Starting | Step::Working => return Ok(None),
+        Step::Applying => daemon.torno(&["session", "apply", &session()?, "--yes"]),
+        Step::Stopping => daemon.torno(&["session", "stop", &session()?]),
+        Step::Killing => daemon.torno(&["kill", "--all"]),
+    };
+    quiet(&mut command).map(Some)
+}
+
+/// Waits for the role's process and kills it. Whether there was one.
+fn hit(daemon: &Daemon, blow: Blow, run: &mut Child) -> Result<bool> {
+    let end = Instant::now() + APPEAR_WAIT;
+    loop {
+        if let Some(pid) = process(daemon, blow.role)? {
+            std::thread::sleep(blow.after);
+            // The number may be somebody else's by now.
+            if process(daemon, blow.role)? != Some(pid) {
+                return Ok(false);
+            }
+            return Ok(kill_process(pid, Signal::KILL).is_ok());
+        }
+        let over = !matches!(run.try_wait(), Ok(None));
+        if over || Instant::now() > end {
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_micros(300));
+    }
+}
+
+/// Brings the daemon up again, with its vault open, when it is down. Whether it was.
+fn restart(daemon: &mut Daemon) -> Result<bool> {
+    let down = !daemon.runs();
+    if down {
         daemon.up().context("after the blow")?;
         let key = daemon.key_file();
         let key = key.to_str().context("a path that is not UTF-8")?;
@@ -112,27 +188,24 @@ fn after(daemon: &mut Daemon, world: &World) -> Result<usize> {
     }
     daemon.must(&["audit", "verify"])?;
     let sessions = daemon.sessions()?;
-    ensure!(sessions.is_empty(), "sessions are left: {sessions:?}");
-    Ok(seen)
+    anyhow::ensure!(sessions.is_empty(), "sessions are left: {sessions:?}");
+    Ok(down)
 }
 
-/// How many releases of a credential are recorded.
-fn released(daemon: &Daemon) -> Result<usize> {
-    let records = daemon.must(&["audit", "export", "--format", "jsonl"])?;
-    Ok(records
-        .lines()
-        .filter(|l| l.contains("credential_released"))
-        .count())
-}
-
-/// A gate's death is its session's death; the daemon stays.
+/// The death of a gate or a porter is not the daemon's: what runs on is ended by an operator.
 fn end_sessions(daemon: &Daemon, run: &mut Child) -> Result<()> {
-    // When the blow came before the gate did, the session runs: end it as an operator would.
-    std::thread::sleep(Duration::from_millis(500));
+    std::thread::sleep(Duration::from_millis(300));
     if run.try_wait()?.is_none() {
         daemon.must(&["kill", "--all"])?;
     }
-    wait_for(run, "`torno run` went on without its gate")
+    wait_for(run, "`torno run` went on without its session")
+}
+
+/// Starts a command of the operator's; one that finds its daemon dead must not start another.
+fn quiet(command: &mut Command) -> Result<Child> {
+    let command = command.stdout(Stdio::null()).stderr(Stdio::null());
+    let command = command.env("TORNO_NO_START", "1");
+    command.spawn().context("cannot start torno")
 }
 
 fn wait_for(child: &mut Child, what: &str) -> Result<()> {
@@ -155,24 +228,6 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) -> Result<()> {
     Ok(())
 }
 
-/// How often the API saw the real credential.
-fn used(world: &World) -> usize {
-    let real = format!("Bearer {}", world.api_token);
-    let is_real = |r: &&Request| r.header("authorization").as_ref() == Some(&real);
-    world.api.journal.requests().iter().filter(is_real).count()
-}
-
-/// Processes of the workload, seen from the host; `torno run` itself is none.
-#[must_use]
-pub fn leftovers() -> Vec<String> {
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let lines = processes.filter_map(|p| std::fs::read(p.path().join("cmdline")).ok());
-    lines
-        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
-        .filter(|line| line.contains(MARK) && line.starts_with("/bin/sh"))
-        .collect()
-}
-
 /// A role's process: the supervisor, or a child of it by the name that it was given.
 fn process(daemon: &Daemon, role: &str) -> Result<Option<Pid>> {
     let supervisor = daemon.pid().context("tornod does not run")?;
@@ -182,18 +237,11 @@ fn process(daemon: &Daemon, role: &str) -> Result<Option<Pid>> {
     }
     // Lowest number first, so oldest first: the session's gate, not the one made ahead of the next.
     let name = format!("tornod-{role}");
-    for entry in std::fs::read_dir("/proc").context("/proc")?.flatten() {
-        let Ok(number) = entry.file_name().to_string_lossy().parse::<u32>() else {
-            continue;
-        };
-        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        let parent = stat
-            .rsplit(") ")
-            .next()
-            .and_then(|rest| rest.split(' ').nth(1));
-        let child = parent.and_then(|p| p.parse::<u32>().ok()) == Some(supervisor);
-        if child && line.split(|b| *b == 0).next() == Some(name.as_bytes()) {
+    let children = format!("/proc/{supervisor}/task/{supervisor}/children");
+    let children = std::fs::read_to_string(children).unwrap_or_default();
+    for number in children.split_whitespace().filter_map(|n| n.parse().ok()) {
+        let line = std::fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
+        if line.split(|b| *b == 0).next() == Some(name.as_bytes()) {
             return Ok(pid(number));
         }
     }
