@@ -10,6 +10,7 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use memchr::memmem;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -180,6 +181,24 @@ impl Canary {
         })
     }
 
+    /// Every encoding in which the whole of it stands in these bytes.
+    #[must_use]
+    pub fn writings(&self, bytes: &[u8]) -> BTreeSet<Encoding> {
+        let whole = |pattern: &[u8]| pattern.len() >= self.secret.len();
+        let mut all: BTreeSet<_> = self
+            .patterns
+            .iter()
+            .filter(|(_, p)| whole(p) && memmem::find(bytes, p).is_some())
+            .map(|(encoding, _)| *encoding)
+            .collect();
+        let packed = memmem::find_iter(bytes, GZIP_MAGIC).any(|at| {
+            let plain = unpack(bytes.get(at..).unwrap_or_default());
+            memmem::find(&plain, &self.secret).is_some()
+        });
+        all.extend(packed.then_some(Encoding::Gzip));
+        all
+    }
+
     fn find_plain(&self, bytes: &[u8]) -> Option<Encoding> {
         self.patterns
             .iter()
@@ -196,6 +215,35 @@ fn unpack(bytes: &[u8]) -> Vec<u8> {
         .take(UNPACKED_BYTES_MAX)
         .read_to_end(&mut plain);
     plain
+}
+
+/// Names and contents of every regular file below a directory. Links are not followed.
+///
+/// # Errors
+/// When a file can't be read.
+pub fn tree(directory: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut next = vec![directory.to_path_buf()];
+    while let Some(directory) = next.pop() {
+        let entries = std::fs::read_dir(&directory)
+            .with_context(|| format!("cannot list {}", directory.display()))?;
+        for entry in entries {
+            let entry = entry.context("cannot list a directory")?;
+            let kind = entry.file_type().context("cannot look at an entry")?;
+            bytes.extend_from_slice(entry.file_name().as_encoded_bytes());
+            bytes.push(b'\n');
+            if kind.is_dir() {
+                next.push(entry.path());
+            } else if kind.is_file() {
+                let path = entry.path();
+                let content = std::fs::read(&path)
+                    .with_context(|| format!("cannot read {}", path.display()))?;
+                bytes.extend_from_slice(&content);
+                bytes.push(b'\n');
+            }
+        }
+    }
+    Ok(bytes)
 }
 
 /// Surfaces to be searched.
@@ -223,33 +271,12 @@ impl Sweep {
         self.surfaces.push((name.to_owned(), bytes.into()));
     }
 
-    /// Adds every regular file below a directory as one surface. Links are not followed.
+    /// Adds every regular file below a directory as one surface.
     ///
     /// # Errors
     /// When a file can't be read.
     pub fn add_tree(&mut self, name: &str, directory: &Path) -> Result<()> {
-        let mut bytes = Vec::new();
-        let mut next = vec![directory.to_path_buf()];
-        while let Some(directory) = next.pop() {
-            let entries = std::fs::read_dir(&directory)
-                .with_context(|| format!("cannot list {}", directory.display()))?;
-            for entry in entries {
-                let entry = entry.context("cannot list a directory")?;
-                let kind = entry.file_type().context("cannot look at an entry")?;
-                bytes.extend_from_slice(entry.file_name().as_encoded_bytes());
-                bytes.push(b'\n');
-                if kind.is_dir() {
-                    next.push(entry.path());
-                } else if kind.is_file() {
-                    let path = entry.path();
-                    let content = std::fs::read(&path)
-                        .with_context(|| format!("cannot read {}", path.display()))?;
-                    bytes.extend_from_slice(&content);
-                    bytes.push(b'\n');
-                }
-            }
-        }
-        self.add(name, bytes);
+        self.add(name, tree(directory)?);
         Ok(())
     }
 

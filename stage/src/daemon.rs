@@ -25,10 +25,12 @@ const START_WAIT: Duration = Duration::from_secs(20);
 /// LIMIT: how long tornod may take to end all sessions and itself.
 const END_WAIT: Duration = Duration::from_secs(15);
 
-/// The grant of most stories: both credentials, one repository, two hosts.
+/// The grant of most stories: both credentials, one repository, two hosts. Clients inside export
+/// their TLS keys, so that [`crate::witness`] reads what they received.
 pub const POLICY: &str = r#"[sandbox]
 workspace = { path = ".", mode = "copy" }
 limits = { wall = "10m", memory = "1GiB", pids = 256 }
+env = { SSLKEYLOGFILE = "/workspace/.stage-keys" }
 
 [secret.api]
 env = "API_TOKEN"

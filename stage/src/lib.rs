@@ -25,5 +25,6 @@ pub mod props;
 pub mod table;
 pub mod trial;
 pub mod unwalled;
+pub mod witness;
 pub mod work;
 pub mod world;

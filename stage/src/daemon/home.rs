@@ -55,6 +55,12 @@ impl Daemon {
         self.place("state")
     }
 
+    /// The directory of the sessions' workspace copies.
+    #[must_use]
+    pub fn sandboxes(&self) -> PathBuf {
+        self.state().join("sandboxes")
+    }
+
     /// The directory that everything of this Torno lies in.
     #[must_use]
     pub fn home(&self) -> &Path {

@@ -78,6 +78,12 @@ impl Origin for Api {
             let _broken = visit.drain().await;
             return answer(200, self.stored().clone());
         }
+        if path == "/public/back" {
+            return match visit.body().await {
+                Ok(body) => answer(200, body),
+                Err(error) => answer(400, format!("{error}\n")),
+            };
+        }
         if path.starts_with("/public") {
             let _broken = visit.drain().await;
             return answer(200, "for everybody\n");

@@ -64,6 +64,8 @@ const CLIENTS: &[(&str, &str, &[&str])] = &[
         "/usr/bin/node",
         &[
             "/usr/bin/node",
+            // Its one way to export keys for the search; it changes nothing of a request.
+            "--tls-keylog=/workspace/.stage-keys",
             "-e",
             "fetch('https://api.torno.test/v1/me', \
              {headers: {authorization: 'Bearer ' + process.env.API_TOKEN}})\

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What every story begins and ends with: a world and a daemon, and a search for the canaries.
 
-use std::cell::RefCell;
+use crate::search;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::process::Output;
 use std::sync::OnceLock;
 use torno_stage::account::Who;
-use torno_stage::canary::{Canary, Sweep};
 use torno_stage::daemon::{self, Daemon};
-use torno_stage::world::{EVIL, OTHER, World};
+use torno_stage::witness::{self, Witness};
+use torno_stage::world::World;
 
 /// The levels of this version.
 pub(crate) const LEVELS: [&str; 2] = ["container", "gvisor"];
@@ -16,8 +19,24 @@ pub(crate) const LEVELS: [&str; 2] = ["container", "gvisor"];
 pub(crate) struct Stage {
     pub(crate) world: World,
     pub(crate) daemon: Daemon,
-    heard: RefCell<Vec<u8>>,
+    /// What sandboxes and commands said.
+    pub(crate) heard: RefCell<Vec<u8>>,
+    /// What sandboxes left in their writable places.
+    pub(crate) files: RefCell<Vec<u8>>,
+    collected: RefCell<BTreeSet<PathBuf>>,
+    /// Reads the network between sandboxes and gates, where it may.
+    pub(crate) witness: Option<Witness>,
+    /// Whether clients of this story export no keys.
+    pub(crate) sealed: Cell<bool>,
 }
+
+/// Runs a command and keeps the writable places of its sandbox for the search: they lie in memory
+/// and go with it.
+const KEEP: &str = r#""$@"; code=$?
+tar -C / --exclude=workspace/.stage-files.tar -cf /workspace/.stage-files.tar home tmp workspace \
+    2>/dev/null
+exit $code"#;
+const KEPT: &str = "workspace/.stage-files.tar";
 
 /// What a command in a sandbox did.
 #[derive(Debug)]
@@ -45,16 +64,45 @@ impl Stage {
     pub(crate) fn of(who: Who) -> Self {
         let world = World::start().unwrap();
         let daemon = Daemon::start_as(who, &world).unwrap();
+        let witness = witness::may_watch().then(|| Witness::start(&daemon));
         Self {
             world,
             daemon,
             heard: RefCell::new(b"heard:\n".to_vec()),
+            files: RefCell::new(b"files:\n".to_vec()),
+            collected: RefCell::default(),
+            witness,
+            sealed: Cell::new(false),
         }
     }
 
-    /// `torno run` at a level.
+    /// `torno run` at a level; what the command leaves in its sandbox is searched at the end.
     pub(crate) fn run(&self, level: &str, command: &[&str]) -> Ran {
+        let mut kept = vec!["/bin/sh", "-c", KEEP, "keep"];
+        kept.extend(command);
+        let ran = self.run_bare(level, &kept);
+        self.collect();
+        ran
+    }
+
+    /// The same with the command itself as the first process, and what it leaves not kept.
+    pub(crate) fn run_bare(&self, level: &str, command: &[&str]) -> Ran {
         self.hear(&self.daemon.run(level, command).unwrap())
+    }
+
+    /// Takes what sandboxes left: only the last copies of workspaces are kept.
+    fn collect(&self) {
+        let mut collected = self.collected.borrow_mut();
+        for entry in std::fs::read_dir(self.daemon.sandboxes())
+            .unwrap()
+            .flatten()
+        {
+            let path = entry.path().join(KEPT);
+            if let (false, Ok(bytes)) = (collected.contains(&path), std::fs::read(&path)) {
+                self.files.borrow_mut().extend(bytes);
+                collected.insert(path);
+            }
+        }
     }
 
     /// A shell script at a level.
@@ -79,31 +127,28 @@ impl Stage {
         }
     }
 
-    /// The story is over: no canary in what sandboxes said, in logs, stores, record and workspace,
-    /// nor at a far end that must not have it; and the record verifies.
+    /// Streams of TLS of this story stay closed to the search, since its clients export no keys.
+    #[expect(dead_code, reason = "the clients of today's stories all export theirs")]
+    pub(crate) fn exports_no_keys(&self, why: &str) {
+        println!("not searched: streams of clients that export no keys: {why}");
+        self.sealed.set(true);
+    }
+
+    /// The story is over, told at no level in particular: see [`Self::end_at`].
     #[track_caller]
     pub(crate) fn end(self) {
-        let mut sweep = Sweep::default();
-        sweep.add("what was heard", self.heard.borrow().clone());
-        sweep.add("tornod's log", format!("log:\n{}", self.daemon.log_text()));
-        sweep
-            .add_tree("the stores", &self.daemon.home().join("state"))
-            .unwrap();
-        sweep
-            .add_tree("the workspace", &self.daemon.workspace())
-            .unwrap();
-        for (name, bytes) in self.world.journals() {
-            if [EVIL, OTHER].contains(&name) {
-                sweep.add(name, [b"far end:\n", bytes.as_slice()].concat());
-            }
-        }
-        let canaries = [
-            Canary::new("the API's token", &self.world.api_token),
-            Canary::new("the git token", &self.world.git_token),
-        ];
-        let swept = sweep.run(&canaries).unwrap();
-        assert!(swept.hits.is_empty(), "{:#?}", swept.hits);
-        self.torno(&["audit", "verify"]).good();
+        let works = LEVELS
+            .into_iter()
+            .find(|level| missing(Who::Caller, level).is_none());
+        self.end_at(works.unwrap());
+    }
+
+    /// The story is over: no canary in what sandboxes said and wrote, between them and their gates
+    /// both ways, in logs, stores, record and workspace, at a far end outside of the one slot; and
+    /// the record verifies.
+    #[track_caller]
+    pub(crate) fn end_at(self, level: &str) {
+        search::everything(self, level);
     }
 }
 
@@ -143,7 +188,7 @@ fn at_level_as(who: Who, story: &str, level: &str, tell: impl Fn(&Stage)) {
         None => {
             let stage = Stage::of(who);
             tell(&stage);
-            stage.end();
+            stage.end_at(level);
         }
         Some(why) => match who {
             Who::Caller => println!("SKIP: {story} at {level}: {why}"),

@@ -16,7 +16,7 @@ fn the_exit_code_and_both_outputs_pass_through() {
             "{ran:?}"
         );
         assert!(ran.stderr.contains("err"), "{ran:?}");
-        let ran = stage.run(level, &["/bin/sh", "-c", "kill -TERM $$"]);
+        let ran = stage.run_bare(level, &["/bin/sh", "-c", "kill -TERM $$"]);
         assert_eq!(ran.code, Some(143), "{ran:?}");
     });
 }
@@ -60,7 +60,7 @@ fn the_wall_time_ends_a_session_with_its_own_code() {
 #[test]
 fn a_command_that_does_not_exist_ends_with_127_and_is_named() {
     at_each_level_for_both("a command that does not exist", |stage, level| {
-        let ran = stage.run(level, &["no-such-command"]);
+        let ran = stage.run_bare(level, &["no-such-command"]);
         assert_eq!(ran.code, Some(127), "{ran:?}");
         assert!(ran.stderr.contains("no-such-command"), "{ran:?}");
     });
