@@ -79,7 +79,16 @@ impl Daemon {
     /// # Errors
     /// As [`Self::start`]; and when no user can be made.
     pub fn start_as(who: Who, world: &World) -> Result<Self> {
-        let daemon = Self::bare_as(who, &world.upstreams())?;
+        Self::start_with(who, world, "")
+    }
+
+    /// The same, with further lines of the operator's `upstreams.toml`.
+    ///
+    /// # Errors
+    /// As [`Self::start_as`].
+    pub fn start_with(who: Who, world: &World, further: &str) -> Result<Self> {
+        let upstreams = format!("{}{further}", world.upstreams());
+        let daemon = Self::bare_as(who, &upstreams)?;
         daemon.make_vault(world)?;
         daemon.write_workspace("torno.toml", POLICY)?;
         daemon.must(&["trust", "--yes"])?;

@@ -15,8 +15,8 @@ use torno_policy::binding::{Mode, PathPattern, Slot};
 use torno_policy::decision::{Layer, Reason};
 use torno_policy::grant::Isolation;
 use torno_policy::names::{
-    BindingId, CredentialName, Endpoint, Generation, Method, RecordSeq, SessionId, TenantName,
-    ToolName,
+    BindingId, CredentialName, Endpoint, Generation, Method, PresetName, RecordSeq, SessionId,
+    TenantName, ToolName,
 };
 
 /// One record, before it has a place.
@@ -205,6 +205,18 @@ pub enum Event {
     DocumentAccepted {
         /// Its digest.
         digest: Digest,
+    },
+    /// The operator confirmed a preset.
+    PresetSet {
+        /// Its name.
+        name: PresetName,
+        /// Of its rules in their one spelling.
+        digest: Digest,
+    },
+    /// The operator removed a preset.
+    PresetRemoved {
+        /// Its name.
+        name: PresetName,
     },
     /// A session spent its record budget: its acts are refused from here on.
     BudgetFrozen {

@@ -11,6 +11,7 @@ mod doctor;
 mod init;
 mod kill;
 mod policy;
+mod preset;
 pub(crate) mod run;
 mod secret;
 mod session;
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Policy(policy::Policy),
     #[command(subcommand)]
+    Preset(preset::Preset),
+    #[command(subcommand)]
     Audit(audit::Audit),
     Kill(kill::Kill),
     Doctor(doctor::Doctor),
@@ -50,6 +53,7 @@ impl Command {
             Self::Secret(command) => secret::run(command, context).await,
             Self::Vault(command) => vault::run(command, context).await,
             Self::Policy(command) => policy::run(command, context).await,
+            Self::Preset(command) => preset::run(command, context).await,
             Self::Audit(command) => audit::run(command, context).await,
             Self::Kill(command) => kill::run(command, context).await,
             Self::Doctor(command) => doctor::run(command, context).await,

@@ -3,12 +3,14 @@
 //! the person typed. And the texts that were accepted before, kept so that a change can be shown.
 
 use crate::context::Context;
+use crate::notary::Notary;
 use crate::printable;
 use crate::stop::{Outcome, Stop};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use torno_policy::document::{self, DocumentError, Presets};
+use torno_policy::document::{self, DocumentDigest, DocumentError, Presets};
 use torno_policy::grant::Grant;
+use torno_policy::names::PresetName;
 
 /// The name of a policy file.
 pub(crate) const NAME: &str = "torno.toml";
@@ -20,10 +22,14 @@ const TEXT_BYTES_MAX: u64 = 512 * 1024;
 pub(crate) struct Document {
     /// The file, or nothing where the person typed it.
     pub(crate) file: Option<PathBuf>,
-    /// The text whose digest counts.
+    /// The text.
     pub(crate) text: String,
-    /// What it grants.
+    /// What it grants. What its presets give is missing until [`Self::with_presets`].
     pub(crate) grant: Grant,
+    /// What counts when it was accepted. Like `grant`, of the text alone at first.
+    pub(crate) digest: DocumentDigest,
+    /// The presets that it names, each with its text once they were asked for.
+    pub(crate) presets: Vec<(PresetName, Option<String>)>,
 }
 
 impl Document {
@@ -31,11 +37,34 @@ impl Document {
     pub(crate) fn read(file: &Path) -> Outcome<Self> {
         let text = read_text(file)?;
         let grant = parse(&text).map_err(|error| invalid(file, &text, &error))?;
-        Ok(Self {
-            file: Some(file.to_owned()),
+        Ok(Self::of(Some(file.to_owned()), text, grant))
+    }
+
+    fn of(file: Option<PathBuf>, text: String, grant: Grant) -> Self {
+        let named = document::presets_named(&text).into_iter();
+        Self {
+            file,
+            digest: document::digest(&text),
+            presets: named.map(|name| (name, None)).collect(),
             text,
             grant,
-        })
+        }
+    }
+
+    /// The same document with the operator's presets in place of their names.
+    pub(crate) async fn with_presets(mut self, notary: &Notary) -> Outcome<Self> {
+        if self.presets.is_empty() {
+            return Ok(self);
+        }
+        let known = notary.presets().await?;
+        let name = self.file.as_deref().unwrap_or_else(|| Path::new(NAME));
+        self.grant = document::parse(&self.text, &known)
+            .map_err(|error| invalid(name, &self.text, &error))?;
+        self.digest = document::digest_with(&self.text, &known);
+        for (name, text) in &mut self.presets {
+            *text = known.preset(name).map(document::Preset::text);
+        }
+        Ok(self)
     }
 
     /// Takes a text that was written from arguments.
@@ -44,23 +73,23 @@ impl Document {
             Stop::new(printable::line(&error.message))
                 .next("change the arguments, or write a torno.toml with `torno init`")
         })?;
-        Ok(Self {
-            file: None,
-            text,
-            grant,
-        })
+        Ok(Self::of(None, text, grant))
     }
 
     /// What it grants, one inert line each.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let lines = document::describe(&self.grant);
+        let mut lines = document::describe(&self.grant);
+        let unread = self.presets.iter().filter(|(_, text)| text.is_none());
+        lines.extend(unread.map(|(name, _)| {
+            format!("reaches what preset {name} gives: `torno preset show {name}`")
+        }));
         lines.iter().map(|line| printable::line(line)).collect()
     }
 }
 
-/// Parses a document.
+/// Parses a document; what its presets give is the notary's to say.
 pub(crate) fn parse(text: &str) -> Result<Grant, DocumentError> {
-    document::parse(text, &Presets::shipped())
+    document::parse(text, &Presets::unread())
 }
 
 /// The file that a command means: the one named, or `torno.toml` of the working directory.
@@ -114,15 +143,51 @@ pub(crate) fn invalid(file: &Path, text: &str, error: &DocumentError) -> Stop {
 
 /// The text that was accepted for this file before, as far as this machine kept it. It is shown,
 /// and decides nothing: the notary's list of digests does.
-pub(crate) fn accepted_before(context: &Context, file: &Path) -> Option<String> {
+pub(crate) fn accepted_before(context: &Context, file: &Path) -> Option<Accepted> {
     let opened = open_regular(&kept(context, file)).ok()?;
     let mut text = String::new();
-    opened.take(TEXT_BYTES_MAX).read_to_string(&mut text).ok()?;
-    Some(text)
+    opened.take(KEPT_BYTES_MAX).read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
 }
 
-/// Keeps the text that was just accepted.
-pub(crate) fn keep_accepted(context: &Context, file: &Path, text: &str) -> std::io::Result<()> {
+/// LIMIT: a text and the presets that it names, as JSON.
+const KEPT_BYTES_MAX: u64 = 8 * TEXT_BYTES_MAX;
+
+/// What was accepted: the text, and the presets that it named as they stood.
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Accepted {
+    text: String,
+    presets: Vec<(PresetName, String)>,
+}
+
+impl Accepted {
+    /// Its digest and what it granted.
+    pub(crate) fn read(&self) -> Option<(DocumentDigest, Grant)> {
+        let known = self
+            .presets
+            .iter()
+            .try_fold(Presets::shipped(), |known, (name, text)| {
+                let preset = document::Preset::parse(text).ok()?;
+                Some(known.with(name.clone(), preset))
+            })?;
+        let grant = document::parse(&self.text, &known).ok()?;
+        Some((document::digest_with(&self.text, &known), grant))
+    }
+}
+
+/// Keeps what was just accepted.
+pub(crate) fn keep_accepted(
+    context: &Context,
+    file: &Path,
+    document: &Document,
+) -> std::io::Result<()> {
+    let named = document.presets.iter().cloned();
+    let accepted = Accepted {
+        text: document.text.clone(),
+        presets: named
+            .filter_map(|(name, text)| Some((name, text?)))
+            .collect(),
+    };
     use std::os::unix::fs::DirBuilderExt;
     let place = kept(context, file);
     if let Some(directory) = place.parent() {
@@ -131,7 +196,7 @@ pub(crate) fn keep_accepted(context: &Context, file: &Path, text: &str) -> std::
             .mode(0o700)
             .create(directory)?;
     }
-    std::fs::write(place, text)
+    std::fs::write(place, serde_json::to_vec(&accepted)?)
 }
 
 fn kept(context: &Context, file: &Path) -> PathBuf {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use torno_control_api::channel::Channel;
 use torno_notary_protocol::operator::{OperatorReply, OperatorRequest};
 use torno_notary_protocol::transit::{self, CredentialInTransit};
-use torno_policy::document::DocumentDigest;
+use torno_policy::document::{DocumentDigest, Preset, Presets};
 
 /// LIMIT: Argon2id on a small machine takes seconds; a new tenant key wraps every credential anew.
 const REPLY_WAIT: Duration = Duration::from_secs(120);
@@ -66,6 +66,19 @@ impl Notary {
     pub(crate) async fn accept(&self, digest: DocumentDigest) -> Outcome {
         let digest = hex(digest);
         self.done(&OperatorRequest::Accept { digest }).await
+    }
+
+    /// The presets that the operator confirmed.
+    pub(crate) async fn presets(&self) -> Outcome<Presets> {
+        let OperatorReply::Presets { presets } = self.ask(&OperatorRequest::Presets).await? else {
+            return Err(unexpected());
+        };
+        presets
+            .into_iter()
+            .try_fold(Presets::shipped(), |known, row| {
+                let preset = Preset::parse(&row.text).map_err(|_| unexpected())?;
+                Ok(known.with(row.name, preset))
+            })
     }
 
     /// Asks for something that is done or fails.

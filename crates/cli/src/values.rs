@@ -3,7 +3,9 @@
 
 use torno_policy::binding::PathPattern;
 use torno_policy::grant::{Isolation, WorkspaceMode};
-use torno_policy::names::{Authority, BindingId, CredentialName, Method, Port, Scheme, SessionId};
+use torno_policy::names::{
+    Authority, BindingId, CredentialName, Method, Port, PresetName, Scheme, SessionId,
+};
 
 /// `--isolation`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -94,6 +96,10 @@ pub(crate) fn session(text: &str) -> Result<SessionId, String> {
 
 pub(crate) fn credential(text: &str) -> Result<CredentialName, String> {
     CredentialName::parse(text).map_err(|error| error.to_string())
+}
+
+pub(crate) fn preset(text: &str) -> Result<PresetName, String> {
+    PresetName::parse(text).map_err(|error| error.to_string())
 }
 
 pub(crate) fn binding(text: &str) -> Result<BindingId, String> {

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use torno_policy::binding::Binding;
 use torno_policy::decision::Refusal;
-use torno_policy::names::{BindingId, CredentialName};
+use torno_policy::names::{BindingId, CredentialName, PresetName};
 
 /// What a person may ask of the notary. `Init`, `Unseal`, `Put` and `Rotate` carry attachment 0.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,7 +55,7 @@ pub enum OperatorRequest {
     List,
     /// A new tenant key; data keys are wrapped anew.
     RotateKek,
-    /// Accept a policy document by digest (hex SHA-256).
+    /// Accept a policy document by digest (hex SHA-256), which covers the presets that it names.
     Accept {
         /// The digest.
         digest: String,
@@ -64,6 +64,20 @@ pub enum OperatorRequest {
     Accepted {
         /// The digest.
         digest: String,
+    },
+    /// Every preset that was confirmed.
+    Presets,
+    /// Confirm a preset, in place of an earlier one of that name.
+    SetPreset {
+        /// Its name.
+        name: PresetName,
+        /// Its rules, in a document's grammar.
+        text: String,
+    },
+    /// Forget a preset.
+    RemovePreset {
+        /// Its name.
+        name: PresetName,
     },
     /// Where the record lies and what its head is.
     RecordHead,
@@ -101,6 +115,11 @@ pub enum OperatorReply {
     },
     /// Whether the digest was accepted.
     Accepted(bool),
+    /// The presets.
+    Presets {
+        /// By name.
+        presets: Vec<PresetRow>,
+    },
     /// The record's place and head.
     RecordHead {
         /// The directory of segments.
@@ -126,6 +145,16 @@ pub enum OperatorReply {
     },
     /// A policy refusal.
     Refused(Refusal),
+}
+
+/// A preset as it was confirmed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PresetRow {
+    /// Its name.
+    pub name: PresetName,
+    /// Its rules in their one spelling.
+    pub text: String,
 }
 
 /// The vault's state.

@@ -12,7 +12,7 @@ use torno_notary_protocol::operator::{OperatorReply, OperatorRequest, UnsealKind
 use torno_notary_protocol::receipt::ReceiptKey;
 use torno_notary_protocol::transit::CredentialInTransit;
 use torno_policy::binding::{Binding, Mode, PathPattern, Slot};
-use torno_policy::document::{Presets, digest};
+use torno_policy::document::digest;
 use torno_policy::facts::{Entry, RequestFacts};
 use torno_policy::grant::Isolation;
 use torno_policy::names::{
@@ -42,7 +42,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         receipt_key: ReceiptKey::new([2; 32]),
         tenant: TenantName::parse("local")?,
         organisation: Organisation::shipped(),
-        presets: Presets::shipped(),
         software: "ask_rate".to_owned(),
         entropy: Box::new(SystemEntropy),
     };

@@ -33,8 +33,6 @@ pub struct Config {
     pub tenant: TenantName,
     /// The organisation's policy.
     pub organisation: Organisation,
-    /// Presets that the operator confirmed.
-    pub presets: Presets,
     /// Name and version, for the record.
     pub software: String,
     /// Randomness.
@@ -126,6 +124,7 @@ pub struct Notary {
     pub(crate) sessions: HashMap<SessionId, Session>,
     pub(crate) gates: HashMap<GateId, GateRow>,
     pub(crate) organisation: Organisation,
+    /// What the operator confirmed.
     pub(crate) presets: Presets,
     pub(crate) tenant: TenantName,
     /// Of every session that begins in this life.
@@ -158,6 +157,7 @@ impl Notary {
             software: config.software.as_str().into(),
         };
         let mut recorder = Recorder::open(&config.record, config.signing_key, opening)?;
+        let presets = store.presets()?;
         let (seen, pending) = store.history()?;
         let history = history::compare(&config.record, seen, pending)?;
         if let History::Owed(event) = &history {
@@ -176,7 +176,7 @@ impl Notary {
             sessions: HashMap::new(),
             gates: HashMap::new(),
             organisation: config.organisation,
-            presets: config.presets,
+            presets,
             tenant: config.tenant,
             generation,
             entropy: config.entropy,

@@ -18,6 +18,7 @@ use torno_policy::names::{BindingId, CredentialName, TenantName};
 use torno_vault::{NewCredential, PassphraseCost, Staged};
 
 mod failure;
+mod presets;
 
 use failure::{Failure, failed, stale};
 
@@ -90,6 +91,9 @@ impl Notary {
                     Vec::new(),
                 ))
             }
+            OperatorRequest::Presets => Ok((self.preset_rows(), Vec::new())),
+            OperatorRequest::SetPreset { name, text } => self.set_preset(name, &text, now),
+            OperatorRequest::RemovePreset { name } => self.remove_preset(&name, now),
             OperatorRequest::RecordHead => Ok((self.record_head(), Vec::new())),
             OperatorRequest::Prune { keep_segments } => self.prune(keep_segments, now),
         }

@@ -15,6 +15,7 @@ use torno_audit::Event;
 use torno_policy::names::{Generation, SessionId, TenantName};
 use torno_vault::{Change, Rows};
 
+mod preset;
 mod vault;
 mod wait;
 
@@ -44,9 +45,11 @@ pub struct SqliteStore {
     connection: SqliteConnection,
 }
 
+/// The first version's tables; what later versions added follows in order.
 const SCHEMA: &str = include_str!("store/schema.sql");
+const SCHEMA_2: &str = include_str!("store/schema_2.sql");
 /// The schema's version.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 impl SqliteStore {
     /// Opens the file, making it (mode 0600) and its tables where they are missing.
@@ -217,16 +220,22 @@ async fn migrate(connection: &mut SqliteConnection) -> Result<(), StoreError> {
     {
         let mut transaction = connection.begin().await?;
         sqlx::raw_sql(SCHEMA).execute(&mut *transaction).await?;
+        sqlx::raw_sql(SCHEMA_2).execute(&mut *transaction).await?;
         transaction.commit().await?;
         return Ok(());
     }
     let sql = "SELECT MAX(version) AS version FROM migration";
     let version: i64 = sqlx::query(sql)
-        .fetch_one(connection)
+        .fetch_one(&mut *connection)
         .await?
         .try_get("version")?;
     match version {
         VERSION => Ok(()),
+        1 => {
+            let mut transaction = connection.begin().await?;
+            sqlx::raw_sql(SCHEMA_2).execute(&mut *transaction).await?;
+            Ok(transaction.commit().await?)
+        }
         ..VERSION => Err(StoreError::Row),
         _ => Err(StoreError::Newer),
     }

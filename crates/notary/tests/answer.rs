@@ -25,7 +25,7 @@ use torno_notary_protocol::receipt::{ReceiptKey, VALID_MS};
 use torno_notary_protocol::transit::CredentialInTransit;
 use torno_policy::binding::{Binding, Mode, PathPattern, Slot};
 use torno_policy::decision::{Reason, Refusal};
-use torno_policy::document::{Presets, digest};
+use torno_policy::document::digest;
 use torno_policy::facts::{Act, Entry as Way, Location, Presented, RequestFacts, ToolFacts};
 use torno_policy::grant::Isolation;
 use torno_policy::names::*;
@@ -53,7 +53,6 @@ fn config(root: &Path) -> Config {
         receipt_key: ReceiptKey::new([2; 32]),
         tenant: TenantName::parse("local").unwrap(),
         organisation: Organisation::shipped(),
-        presets: Presets::shipped(),
         software: "test".to_owned(),
         entropy: Box::new(SystemEntropy),
     }

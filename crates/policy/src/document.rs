@@ -19,7 +19,7 @@ mod widens;
 
 pub use describe::describe;
 pub use limits::{LIMITS_DEFAULT, LIMITS_MAX};
-pub use presets::{PresetHost, Presets};
+pub use presets::{Preset, PresetHost, Presets, digest_with, presets_named};
 pub use widens::widens;
 
 use fields::{Fields, fail};
@@ -34,11 +34,11 @@ pub struct DocumentError {
     pub span: Option<Range<usize>>,
 }
 
-/// SHA-256 of a document's bytes: what `torno trust` accepts.
+/// SHA-256 of a document: what `torno trust` accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DocumentDigest(pub [u8; 32]);
 
-/// The digest of a document's bytes.
+/// The digest of a text's bytes. For a document that may name presets: [`digest_with`].
 #[must_use]
 pub fn digest(text: &str) -> DocumentDigest {
     DocumentDigest(Sha256::digest(text.as_bytes()).into())

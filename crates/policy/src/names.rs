@@ -12,9 +12,10 @@ mod path;
 pub use authority::{Authority, AuthorityError};
 pub use host::{Host, HostError};
 pub use id::{
-    BindingId, CredentialName, Generation, IdError, RecordSeq, RuleName, SessionId, TenantName,
-    ToolName,
+    BindingId, CredentialName, Generation, IdError, PresetName, RecordSeq, RuleName, SessionId,
+    TenantName, ToolName,
 };
+pub(crate) use path::ENCODED_SLASH;
 pub use path::{PathError, RequestPath};
 
 use serde::{Deserialize, Serialize};

@@ -106,6 +106,32 @@ impl Organisation {
         set.add(policy).map_err(|error| error.to_string())
     }
 
+    /// Judges a request. A path with encoded slashes is judged as both of its readings, and the
+    /// stricter counts: what a rule forbids is not reached by the other spelling.
+    #[must_use]
+    pub(crate) fn judge_request(&self, subject: Subject<'_>, facts: &RequestFacts) -> Judgement {
+        let judge = |facts| {
+            // Once for equal ones.
+            self.known.answer(Asked::new(subject, facts), |asked| {
+                self.judge(question::request(asked).as_ref())
+            })
+        };
+        let as_it_is = judge(facts);
+        let Some(path) = facts.path.decoded() else {
+            return as_it_is;
+        };
+        // ATTACK: 075
+        let decoded = judge(&RequestFacts {
+            path,
+            ..facts.clone()
+        });
+        if decoded.verdict < as_it_is.verdict {
+            decoded
+        } else {
+            as_it_is
+        }
+    }
+
     /// Judges one question: deny if a determining `forbid` lacks `@ask` or nothing permits, ask if
     /// one has it, else allow.
     #[must_use]
@@ -156,14 +182,6 @@ impl Organisation {
                 undecidable: false,
             },
         }
-    }
-
-    /// Judges a request, once for equal ones.
-    #[must_use]
-    pub(crate) fn judge_request(&self, subject: Subject<'_>, facts: &RequestFacts) -> Judgement {
-        let asked = Asked::new(subject, facts);
-        self.known
-            .answer(asked, |asked| self.judge(question::request(asked).as_ref()))
     }
 
     /// Whether a session may start with this grant: the organisation's floors and ceilings.

@@ -136,7 +136,13 @@ const CASES: &[(&str, &str, &[u16])] = &[
     // ATTACK: 075
     (
         "a hidden slash",
-        "GET /public%2fx HTTP/1.1\r\nHost: api.torno.test\r\n\r\n",
+        "GET /public/a%2fb HTTP/1.1\r\nHost: api.torno.test\r\n\r\n",
+        &[403],
+    ),
+    // ATTACK: 075
+    (
+        "a hidden slash before hidden dots",
+        "GET /public/x%2f..%2f..%2fv1/me HTTP/1.1\r\nHost: api.torno.test\r\n\r\n",
         &[400],
     ),
     // ATTACK: 075

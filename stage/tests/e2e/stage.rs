@@ -57,13 +57,13 @@ impl Ran {
 
 impl Stage {
     pub(crate) fn new() -> Self {
-        Self::of(Who::Caller)
+        Self::of(Who::Caller, "")
     }
 
-    /// The same, run by somebody.
-    pub(crate) fn of(who: Who) -> Self {
+    /// The same, run by somebody, with further lines of the operator's `upstreams.toml`.
+    pub(crate) fn of(who: Who, further: &str) -> Self {
         let world = World::start().unwrap();
-        let daemon = Daemon::start_as(who, &world).unwrap();
+        let daemon = Daemon::start_with(who, &world, further).unwrap();
         let witness = witness::may_watch().then(|| Witness::start(&daemon));
         Self {
             world,
@@ -158,6 +158,16 @@ pub(crate) fn at_each_level(story: &str, tell: impl Fn(&Stage, &str)) {
     at_each_level_as(&[Who::Caller], story, |_, stage, level| tell(stage, level));
 }
 
+/// The same, with further lines of the operator's `upstreams.toml`.
+#[track_caller]
+pub(crate) fn at_each_level_with(story: &str, upstreams: &str, tell: impl Fn(&Stage, &str)) {
+    for level in LEVELS {
+        at_level_as((Who::Caller, upstreams), story, level, |stage| {
+            tell(stage, level);
+        });
+    }
+}
+
 /// The same, and once more with a Torno that an ordinary user runs.
 #[track_caller]
 pub(crate) fn at_each_level_for_both(story: &str, tell: impl Fn(&Stage, &str)) {
@@ -169,7 +179,7 @@ pub(crate) fn at_each_level_for_both(story: &str, tell: impl Fn(&Stage, &str)) {
 pub(crate) fn at_each_level_as(whom: &[Who], story: &str, tell: impl Fn(Who, &Stage, &str)) {
     for who in whom {
         for level in LEVELS {
-            at_level_as(*who, story, level, |stage| tell(*who, stage, level));
+            at_level_as((*who, ""), story, level, |stage| tell(*who, stage, level));
         }
     }
 }
@@ -177,16 +187,16 @@ pub(crate) fn at_each_level_as(whom: &[Who], story: &str, tell: impl Fn(Who, &St
 /// Tells a story at one level.
 #[track_caller]
 pub(crate) fn at_level(story: &str, level: &str, tell: impl Fn(&Stage)) {
-    at_level_as(Who::Caller, story, level, tell);
+    at_level_as((Who::Caller, ""), story, level, tell);
 }
 
 #[track_caller]
-fn at_level_as(who: Who, story: &str, level: &str, tell: impl Fn(&Stage)) {
+fn at_level_as((who, upstreams): (Who, &str), story: &str, level: &str, tell: impl Fn(&Stage)) {
     // Shown when the story fails.
     println!("{story}: {level}, run by {}", who.name());
     match missing(who, level) {
         None => {
-            let stage = Stage::of(who);
+            let stage = Stage::of(who, upstreams);
             tell(&stage);
             stage.end_at(level);
         }

@@ -230,6 +230,13 @@ fn vault_events() -> Vec<Event> {
         Event::BindingRemoved { binding: binding() },
         Event::KekRotated { version: 2 },
         Event::DocumentAccepted { digest: digest() },
+        Event::PresetSet {
+            name: PresetName::parse("pip").unwrap(),
+            digest: digest(),
+        },
+        Event::PresetRemoved {
+            name: PresetName::parse("pip").unwrap(),
+        },
     ]
 }
 
@@ -291,9 +298,11 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         Event::BindingRemoved { .. } => "binding_removed",
         Event::KekRotated { .. } => "kek_rotated",
         Event::DocumentAccepted { .. } => "document_accepted",
+        Event::PresetSet { .. } => "preset_set",
+        Event::PresetRemoved { .. } => "preset_removed",
         Event::BudgetFrozen { .. } => "budget_frozen",
     }
 }
 
 /// The number of arms of [`kind`].
-pub(crate) const KINDS: usize = 32;
+pub(crate) const KINDS: usize = 34;

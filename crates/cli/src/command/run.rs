@@ -9,7 +9,7 @@ use crate::execution::{self, Wanted};
 use crate::notary::Notary;
 use crate::relay::install::InstallOutput;
 use crate::stop::{Outcome, Stop};
-use crate::values::{self, Level, SecretVariable, Variable, Workspace};
+use crate::values::{self, SecretVariable};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use torno_control_api::request::{ApiReply, ApiRequest, StartSession, Started};
@@ -17,6 +17,8 @@ use torno_policy::grant::WorkspaceMode;
 use torno_policy::names::Authority;
 
 mod typed;
+
+pub(crate) use typed::Shape;
 
 /// Run a command in a sandbox of its own
 ///
@@ -32,27 +34,14 @@ mod typed;
   torno run --isolation container --allow docs.example.org -- curl https://docs.example.org/
   torno run --secret github=GITHUB_TOKEN --apply ask -- ./agent.sh")]
 pub(crate) struct Run {
-    /// The boundary; `container` is used only when it is named
-    #[arg(long, value_name = "LEVEL")]
-    isolation: Option<Level>,
-    /// How this directory comes in
-    #[arg(long, value_name = "MODE")]
-    workspace: Option<Workspace>,
+    #[command(flatten)]
+    shape: Shape,
     /// Allow GET and HEAD over https to this host (without torno.toml only)
     #[arg(long, value_name = "HOST[:PORT]", value_parser = values::authority)]
     allow: Vec<Authority>,
     /// Use this credential; the variable holds its placeholder (without torno.toml only)
     #[arg(long, value_name = "NAME=VARIABLE", value_parser = values::secret_variable)]
     secret: Vec<SecretVariable>,
-    /// Set a variable inside; nothing of your own environment is passed
-    #[arg(long, value_name = "NAME=VALUE", value_parser = values::variable)]
-    env: Vec<Variable>,
-    /// Show this host directory inside, read-only (without torno.toml only)
-    #[arg(long, value_name = "DIR")]
-    also: Vec<String>,
-    /// End the session after this time, as in 15m
-    #[arg(long, value_name = "TIME", value_parser = values::duration)]
-    wall: Option<u64>,
     /// At the end, show what changed in the copied workspace and ask whether to bring it back
     #[arg(long, value_name = "WHEN")]
     apply: Option<Apply>,
@@ -78,10 +67,9 @@ enum Apply {
 
 /// Runs it.
 pub(crate) async fn run(run: &Run, context: &Context) -> Outcome<u8> {
-    let document = choose(run, context)?;
-    admit(&document, context).await?;
+    let document = admit(choose(run, context)?, context).await?;
     let desk = Desk::open(context).await?;
-    let started = start(run, &document, &desk, context).await?;
+    let started = start(&run.shape, run.detach, &document, &desk, context).await?;
     if !run.quiet {
         banner::started(&started, context);
     }
@@ -116,7 +104,7 @@ fn choose(run: &Run, context: &Context) -> Outcome<Document> {
     let widening = [
         ("--allow", !run.allow.is_empty()),
         ("--secret", !run.secret.is_empty()),
-        ("--also", !run.also.is_empty()),
+        ("--also", !run.shape.also.is_empty()),
     ];
     match widening.iter().find(|(_, given)| *given) {
         Some((flag, _)) => Err(
@@ -128,37 +116,49 @@ fn choose(run: &Run, context: &Context) -> Outcome<Document> {
 }
 
 /// A file counts when its digest was accepted. What was typed is accepted by having been typed.
-async fn admit(document: &Document, context: &Context) -> Outcome {
+pub(crate) async fn admit(document: Document, context: &Context) -> Outcome<Document> {
     let notary = Notary::open(context).await?;
-    let digest = torno_policy::document::digest(&document.text);
+    let document = document.with_presets(&notary).await?;
     if document.file.is_none() {
-        return notary.accept(digest).await;
+        notary.accept(document.digest).await?;
+        return Ok(document);
     }
-    if notary.accepted(digest).await? {
-        return Ok(());
+    if notary.accepted(document.digest).await? {
+        return Ok(document);
     }
+    let presets = match document.presets.is_empty() {
+        true => "",
+        false => ", it or a preset that it names",
+    };
     Err(Stop::new(format!(
-        "this `{NAME}` was not accepted, or it was changed since"
+        "this `{NAME}` was not accepted, or it was changed since{presets}"
     ))
     .code("document_not_accepted")
     .next("run `torno trust` to see what it grants and accept it"))
 }
 
-async fn start(run: &Run, document: &Document, desk: &Desk, context: &Context) -> Outcome<Started> {
+/// Starts the session; the output of its install phase is shown while it comes up.
+pub(crate) async fn start(
+    shape: &Shape,
+    detached: bool,
+    document: &Document,
+    desk: &Desk,
+    context: &Context,
+) -> Outcome<Started> {
     // A typed document holds them itself.
-    let variables = run.env.iter().filter(|_| document.file.is_some());
-    let workspace = run.workspace.map(Into::into);
+    let variables = shape.env.iter().filter(|_| document.file.is_some());
+    let workspace = shape.workspace.map(Into::into);
     let mode = workspace.unwrap_or(document.grant.sandbox.workspace);
     let start = StartSession {
         document: document.text.clone(),
-        isolation: run.isolation.map(Into::into),
+        isolation: shape.isolation.map(Into::into),
         workspace,
-        wall_seconds: run.wall,
+        wall_seconds: shape.wall,
         env: variables
             .map(|v| (v.name.clone(), v.value.clone()))
             .collect(),
         has_workspace: mode != WorkspaceMode::None,
-        detached: run.detach,
+        detached,
         also: expanded(&document.grant.sandbox.also, context)?,
     };
     let directory = match mode {

@@ -7,7 +7,7 @@ use crate::notary::{Notary, hex};
 use crate::printable;
 use crate::stop::{Outcome, Stop};
 use std::path::{Path, PathBuf};
-use torno_policy::document::{digest, widens};
+use torno_policy::document::widens;
 
 /// Read what a torno.toml grants, and accept it
 ///
@@ -26,8 +26,9 @@ pub(crate) struct Trust {
 pub(crate) async fn run(trust: &Trust, context: &Context) -> Outcome<u8> {
     let file = document::named(context, trust.file.as_deref());
     let document = Document::read(&file)?;
-    let digest = digest(&document.text);
     let notary = Notary::open(context).await?;
+    let document = document.with_presets(&notary).await?;
+    let digest = document.digest;
     let accepted = notary.accepted(digest).await?;
     let wider = wider(&notary, &document, &file, context).await?;
     if !context.json {
@@ -42,7 +43,7 @@ pub(crate) async fn run(trust: &Trust, context: &Context) -> Outcome<u8> {
         }
         notary.accept(digest).await?;
     }
-    if document::keep_accepted(context, &file, &document.text).is_err() {
+    if document::keep_accepted(context, &file, &document).is_err() {
         note("torno: the text can't be kept, so the next change will be shown whole\n");
     }
     let value = serde_json::json!({
@@ -68,12 +69,12 @@ async fn wider(
     let Some(before) = document::accepted_before(context, file) else {
         return Ok(None);
     };
-    if !notary.accepted(digest(&before)).await? {
-        return Ok(None);
-    }
-    let Ok(before) = document::parse(&before) else {
+    let Some((digest, before)) = before.read() else {
         return Ok(None);
     };
+    if !notary.accepted(digest).await? {
+        return Ok(None);
+    }
     let lines = widens(&before, &document.grant);
     Ok(Some(
         lines.iter().map(|line| printable::line(line)).collect(),

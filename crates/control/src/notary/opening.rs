@@ -9,7 +9,6 @@ use std::path::Path;
 use torno_audit::SigningKey;
 use torno_notary::Config;
 use torno_notary_protocol::receipt::ReceiptKey;
-use torno_policy::document::Presets;
 use torno_policy::names::TenantName;
 use torno_policy::organisation::Organisation;
 use torno_vault::SystemEntropy;
@@ -30,7 +29,6 @@ pub(super) fn config(start: &Start) -> anyhow::Result<Config> {
         receipt_key: ReceiptKey::new(start.receipt_key.context("no receipt key")?),
         tenant: TenantName::parse("local")?,
         organisation,
-        presets: Presets::shipped(),
         software: concat!("tornod ", env!("CARGO_PKG_VERSION")).to_owned(),
         entropy: Box::new(SystemEntropy),
     })

@@ -18,19 +18,22 @@ use torno_notary_protocol::desk::Fingerprint;
 pub(super) struct Rules {
     pub(super) fingerprints: Vec<Fingerprint>,
     pub(super) bytes_max: u64,
-    /// Only these files and the directories above them; nothing means all.
+    /// Only these files, all that lies below `dir/**`, and the directories above; nothing means
+    /// everything.
     pub(super) only: Option<Vec<String>>,
 }
 
 impl Rules {
     fn wants(&self, path: &str) -> bool {
         let Some(only) = &self.only else { return true };
-        let below = |wanted: &String| {
-            wanted
-                .strip_prefix(path)
-                .is_some_and(|r| r.starts_with('/'))
+        let is_below = |path: &str, directory: &str| {
+            let rest = path.strip_prefix(directory);
+            rest.is_some_and(|rest| rest.starts_with('/'))
         };
-        only.iter().any(|wanted| wanted == path || below(wanted))
+        only.iter().any(|wanted| match wanted.strip_suffix("/**") {
+            Some(tree) => tree == path || is_below(path, tree) || is_below(tree, path),
+            None => wanted == path || is_below(wanted, path),
+        })
     }
 }
 

@@ -161,7 +161,7 @@ fn starts(name: &str, prefix: &str) -> bool {
 
 /// See the module's doc.
 pub(super) fn is_credential_like(name: &str) -> bool {
-    const HARMLESS: [&str; 9] = [
+    const HARMLESS: [&str; 10] = [
         "idempotency-key",
         "x-idempotency-key",
         "surrogate-key",
@@ -171,6 +171,8 @@ pub(super) fn is_credential_like(name: &str) -> bool {
         "access-control-request-headers",
         "x-cache-key",
         "sec-websocket-key",
+        // How npm would log in, `web` or `legacy`; it is in every request, of the anonymous too.
+        "npm-auth-type",
     ];
     const TELLING: [&str; 8] = [
         "token",

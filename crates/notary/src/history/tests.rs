@@ -6,7 +6,6 @@ use crate::{Config, Notary, Now};
 use std::os::unix::fs::PermissionsExt;
 use torno_audit::{Durability, SigningKey};
 use torno_notary_protocol::receipt::ReceiptKey;
-use torno_policy::document::Presets;
 use torno_policy::names::{CredentialName, TenantName};
 use torno_policy::organisation::Organisation;
 use torno_vault::{NewCredential, PassphraseCost, Staged, SystemEntropy, UnsealKind};
@@ -29,7 +28,6 @@ fn open(root: &Path) -> Notary {
         receipt_key: ReceiptKey::new([2; 32]),
         tenant: TenantName::parse("local").unwrap(),
         organisation: Organisation::shipped(),
-        presets: Presets::shipped(),
         software: "test".to_owned(),
         entropy: Box::new(SystemEntropy),
     };

@@ -148,11 +148,12 @@ impl Notary {
     }
 
     fn check_accepted(&mut self, text: &str) -> Result<Digest, Refusal> {
-        let digest = Digest::new(document::digest(text).0);
+        let digest = Digest::new(document::digest_with(text, &self.presets).0);
         match self.store.is_accepted(&digest.to_string()) {
             Ok(true) => Ok(digest),
             Ok(false) => {
-                let hint = "nobody accepted this policy document; read it and run `torno trust`";
+                let hint = "nobody accepted this policy document, or a preset that it names changed since; \
+                            read it and run `torno trust`";
                 Err(refusal(
                     Reason::Undecidable,
                     Layer::Session,

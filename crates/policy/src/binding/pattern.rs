@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Path patterns: exact segments, `*` for one segment, a final `/**` for the rest.
+//! Path patterns: exact segments, `*` for one segment, a final `/**` for the rest, and `%2F` spelled
+//! out where a segment has an encoded slash.
 
-use crate::names::{PathError, RequestPath};
+use crate::names::{ENCODED_SLASH, PathError, RequestPath};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -19,7 +20,7 @@ pub enum PathPatternError {
     #[error("`**` stands only as the last segment, as in `/v1/**`")]
     DoubleStar,
     /// A `*` beside other characters of its segment.
-    #[error("`*` stands for one whole segment; write a literal star as `%2A`")]
+    #[error("`*` stands for one whole segment or one part beside `%2F`; write a star as `%2A`")]
     PartialStar,
     /// No request path looks like this.
     #[error("no request path looks like this: {0}")]
@@ -33,6 +34,10 @@ pub enum PathPatternError {
 ///
 /// `/v1/*/items` has one segment for its star. `/v1/**` is `/v1` itself and everything below it.
 /// A trailing slash is a segment of its own (an empty one), which no `*` stands for.
+///
+/// A segment with an encoded slash is meant by a pattern only that spells `%2F` there: `/*%2F*` is
+/// one segment of two parts. Neither `*` nor `/**` stands for such a segment, so no rule that was
+/// written without it has two meanings.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PathPattern {
@@ -43,6 +48,14 @@ pub struct PathPattern {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Segment {
+    Exact(String),
+    Any,
+    /// Two parts or more, with encoded slashes between.
+    Parts(Vec<Part>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Part {
     Exact(String),
     Any,
 }
@@ -85,15 +98,14 @@ impl PathPattern {
     pub fn is_match(&self, path: &RequestPath) -> bool {
         let mut given = path.path().split('/').skip(1);
         for wanted in &self.segments {
-            let fits = given.next().is_some_and(|segment| match wanted {
-                Segment::Exact(exact) => segment == exact,
-                Segment::Any => !segment.is_empty(),
-            });
-            if !fits {
+            if !given.next().is_some_and(|segment| wanted.is_match(segment)) {
                 return false;
             }
         }
-        self.below || given.next().is_none()
+        match self.below {
+            true => given.all(|segment| !segment.contains(ENCODED_SLASH)),
+            false => given.next().is_none(),
+        }
     }
 
     /// Whether every path that `other` means is meant by this one too.
@@ -103,26 +115,75 @@ impl PathPattern {
         if other.segments.len() < self.segments.len() || (longer && !self.below) {
             return false;
         }
-        self.segments
-            .iter()
-            .zip(&other.segments)
-            .all(|(mine, theirs)| match (mine, theirs) {
-                (Segment::Any, Segment::Exact(exact)) => !exact.is_empty(),
-                (Segment::Any, Segment::Any) => true,
-                (Segment::Exact(_), _) => mine == theirs,
-            })
+        let rest = other.segments.iter().skip(self.segments.len());
+        let mut rest = rest.map(|segment| !matches!(segment, Segment::Parts(_)));
+        let mut pairs = self.segments.iter().zip(&other.segments);
+        pairs.all(|(mine, theirs)| mine.covers(theirs)) && rest.all(|plain| plain)
     }
 }
 
 impl Segment {
     fn parse(text: &str) -> Result<Self, PathPatternError> {
+        if text.contains("**") {
+            return Err(PathPatternError::DoubleStar);
+        }
+        let mut parts = text.split(ENCODED_SLASH).map(Part::parse);
+        if text.contains(ENCODED_SLASH) {
+            return parts.collect::<Result<_, _>>().map(Self::Parts);
+        }
+        Ok(match Part::parse(text)? {
+            Part::Exact(exact) => Self::Exact(exact),
+            Part::Any => Self::Any,
+        })
+    }
+
+    fn is_match(&self, given: &str) -> bool {
+        match self {
+            Self::Exact(exact) => given == exact,
+            Self::Any => !given.is_empty() && !given.contains(ENCODED_SLASH),
+            Self::Parts(parts) => {
+                let mut given = given.split(ENCODED_SLASH);
+                let fits = |part: &Part| match (part, given.next()) {
+                    (Part::Exact(exact), Some(given)) => given == exact,
+                    (Part::Any, Some(given)) => !given.is_empty(),
+                    (Part::Exact(_) | Part::Any, None) => false,
+                };
+                parts.iter().all(fits) && given.next().is_none()
+            }
+        }
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Any, Self::Exact(exact)) => !exact.is_empty(),
+            (Self::Any, Self::Any) => true,
+            (Self::Any, Self::Parts(_)) => false,
+            (Self::Exact(_), _) => self == other,
+            (Self::Parts(mine), Self::Parts(theirs)) => {
+                let fits = |(mine, theirs): (&Part, &Part)| *mine == Part::Any || mine == theirs;
+                mine.len() == theirs.len() && mine.iter().zip(theirs).all(fits)
+            }
+            (Self::Parts(_), Self::Exact(_) | Self::Any) => false,
+        }
+    }
+}
+
+impl Part {
+    fn parse(text: &str) -> Result<Self, PathPatternError> {
         match text {
             "*" => Ok(Self::Any),
-            "**" => Err(PathPatternError::DoubleStar),
-            _ if text.contains("**") => Err(PathPatternError::DoubleStar),
             _ if text.contains('*') => Err(PathPatternError::PartialStar),
             _ => Ok(Self::Exact(text.to_owned())),
         }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Exact(exact) => exact,
+            Self::Any => "*",
+        })
     }
 }
 
@@ -132,6 +193,13 @@ impl fmt::Display for PathPattern {
             match segment {
                 Segment::Exact(exact) => write!(f, "/{exact}")?,
                 Segment::Any => f.write_str("/*")?,
+                Segment::Parts(parts) => {
+                    let mut between = "/";
+                    for part in parts {
+                        write!(f, "{between}{part}")?;
+                        between = ENCODED_SLASH;
+                    }
+                }
             }
         }
         f.write_str(if self.below { "/**" } else { "" })

@@ -10,7 +10,9 @@ use crate::standing::Phase;
 
 /// Whether the request is git smart HTTP, or looks like it without facts that say so.
 pub(super) fn is_git(facts: &RequestFacts) -> bool {
-    let path = facts.path.path();
+    let decoded = facts.path.decoded();
+    // ATTACK: 075 – a server that decodes slashes first sees git in `/app%2Fgit-receive-pack` too.
+    let path = decoded.as_ref().unwrap_or(&facts.path).path();
     facts.git.is_some()
         || path.ends_with("/info/refs")
         || path.ends_with("/git-upload-pack")

@@ -78,8 +78,12 @@ pub(super) fn allow(rule: &AllowRule) -> String {
     } else {
         ""
     };
+    let preset = match rule.name.as_str().strip_prefix("preset.") {
+        Some(name) => format!(" (preset {})", name.split('[').next().unwrap_or(name)),
+        None => String::new(),
+    };
     format!(
-        "reaches {}: {} {}{own}{when}",
+        "reaches {}: {} {}{own}{when}{preset}",
         place(rule),
         join(&rule.methods),
         join(&rule.paths)

@@ -5,7 +5,7 @@ use super::fields::{Fields, Value, fail, list, some_of, text, whole, word};
 use super::{DocumentError, Presets};
 use crate::binding::PathPattern;
 use crate::grant::{AllowRule, HostPattern};
-use crate::names::{Host, Method, Port, RuleName, Scheme};
+use crate::names::{Host, Method, Port, PresetName, RuleName, Scheme};
 use crate::standing::Phase;
 
 const KEYS: [&str; 7] = [
@@ -110,24 +110,17 @@ fn from_preset(
             "a preset stands alone; give this host a rule of its own",
         );
     }
-    let name = text(preset)?;
-    let Some(hosts) = presets.hosts(name) else {
-        return fail(
+    let name = match PresetName::parse(text(preset)?) {
+        Ok(name) => name,
+        Err(error) => return fail(preset.span(), error.to_string()),
+    };
+    match presets.rules(&name, phase) {
+        Some(rules) => Ok(rules),
+        None => fail(
             preset.span(),
-            "unknown preset; `torno preset learn` makes one",
-        );
-    };
-    let rule = |(at, host): (usize, &super::PresetHost)| AllowRule {
-        name: RuleName::new(format!("preset.{name}[{at}]")),
-        host: host.host.clone(),
-        scheme: host.scheme,
-        port: host.port,
-        methods: host.methods.clone(),
-        paths: host.paths.clone(),
-        own_credentials: false,
-        phase,
-    };
-    Ok(hosts.iter().enumerate().map(rule).collect())
+            format!("unknown preset; learn it with `torno preset learn {name} -- CMD…`"),
+        ),
+    }
 }
 
 // ATTACK: 012

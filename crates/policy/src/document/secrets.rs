@@ -151,7 +151,13 @@ fn repository(url: &str, span: Range<usize>) -> Result<(Endpoint, String), Docum
         Err(error) => return fail(span, error.to_string()),
     };
     let path = match RequestPath::parse(path) {
-        Ok(path) if path.query().is_none() && !path.path().ends_with('/') => path,
+        Ok(path)
+            if path.query().is_none()
+                && path.decoded().is_none()
+                && !path.path().ends_with('/') =>
+        {
+            path
+        }
         Ok(_) => return fail(span, rule),
         Err(error) => return fail(span, error.to_string()),
     };

@@ -107,6 +107,10 @@ text_id! {
     BindingId, check_chosen
 }
 text_id! {
+    /// A preset: the hosts that the operator confirmed for a client (`pip`, `npm`).
+    PresetName, check_chosen
+}
+text_id! {
     /// A tenant: the owner of credentials, sessions and keys.
     TenantName, check_chosen
 }

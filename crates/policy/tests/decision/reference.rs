@@ -107,7 +107,7 @@ impl<'a> Judge<'a> {
         if self.git_facts_lie() {
             return Err(Reason::Undecidable);
         }
-        let path = self.facts.path.path();
+        let path = self.facts.path.path().replace("%2F", "/");
         let git_like = self.facts.git.is_some()
             || ["/info/refs", "/git-upload-pack", "/git-receive-pack"]
                 .iter()
@@ -469,13 +469,23 @@ type Covered<'a> = (Vec<&'a AllowRule>, Vec<&'a GitGrant>, Vec<&'a Binding>);
 
 fn segments_fit(pattern: &[&str], path: &[&str]) -> bool {
     match (pattern, path) {
-        (["**"], _) | ([], []) => true,
-        (["*", pattern @ ..], [segment, path @ ..]) => {
-            !segment.is_empty() && segments_fit(pattern, path)
+        (["**"], rest) => rest.iter().all(|segment| !segment.contains("%2F")),
+        ([], []) => true,
+        ([wanted, pattern @ ..], [segment, path @ ..]) => {
+            let wanted: Vec<&str> = wanted.split("%2F").collect();
+            let parts: Vec<&str> = segment.split("%2F").collect();
+            parts_fit(&wanted, &parts) && segments_fit(pattern, path)
         }
-        ([exact, pattern @ ..], [segment, path @ ..]) => {
-            exact == segment && segments_fit(pattern, path)
-        }
+        _ => false,
+    }
+}
+
+/// A star stands for one part that is not empty, and never for an encoded slash.
+fn parts_fit(wanted: &[&str], parts: &[&str]) -> bool {
+    match (wanted, parts) {
+        ([], []) => true,
+        (["*", wanted @ ..], [part, parts @ ..]) => !part.is_empty() && parts_fit(wanted, parts),
+        ([exact, wanted @ ..], [part, parts @ ..]) => exact == part && parts_fit(wanted, parts),
         _ => false,
     }
 }

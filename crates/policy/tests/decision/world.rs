@@ -108,8 +108,18 @@ pub(crate) fn organisation() -> Organisation {
 const HOSTS: [&str; 3] = ["allow.test", "api.allow.test", "other.test"];
 const CREDENTIALS: [&str; 3] = ["c1", "c2", "c3"];
 const METHODS: [&str; 4] = ["GET", "POST", "DELETE", "HEAD"];
-const PATHS: [&str; 5] = ["/", "/a", "/a/b", "/a/b/c", "/b?x=/a"];
-const PATTERNS: [&str; 7] = ["/**", "/a/**", "/a", "/a/*", "/*", "/*/b/**", "/b"];
+const PATHS: [&str; 7] = ["/", "/a", "/a/b", "/a/b/c", "/b?x=/a", "/a%2Fb", "/a%2Fb/c"];
+const PATTERNS: [&str; 9] = [
+    "/**",
+    "/a/**",
+    "/a",
+    "/a/*",
+    "/*",
+    "/*/b/**",
+    "/b",
+    "/*%2Fb",
+    "/a%2F*/**",
+];
 const REPOSITORIES: [&str; 2] = ["/acme/app", "/acme/lib"];
 const REFS: [&str; 4] = [
     "refs/heads/agent/x",

@@ -48,7 +48,10 @@ pub(crate) struct Simulate {
 /// Runs it.
 pub(super) async fn run(simulate: &Simulate, context: &Context) -> Outcome<u8> {
     let file = document::named(context, simulate.document.as_deref());
-    let document = Document::read(&file)?;
+    let mut document = Document::read(&file)?;
+    if !document.presets.is_empty() {
+        document = document.with_presets(&Notary::open(context).await?).await?;
+    }
     let policy = in_force(context)?;
     let organisation = Organisation::parse(&policy)
         .map_err(|error| document::invalid(&context.paths.organisation(), &policy, &error))?;

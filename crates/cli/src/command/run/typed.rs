@@ -2,39 +2,45 @@
 //! The document of a `torno run` without a torno.toml: the same grammar, written from arguments.
 
 use super::Run;
-use crate::values::level_word;
+use crate::values::{self, Level, Variable, Workspace, level_word};
 use std::fmt::Write as _;
 use torno_policy::grant::WorkspaceMode;
 use torno_policy::names::Port;
 
-/// The text. The same arguments give the same text, and so the same digest.
+/// The sandbox as it is typed.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Shape {
+    /// The boundary; `container` is used only when it is named
+    #[arg(long, value_name = "LEVEL")]
+    pub(super) isolation: Option<Level>,
+    /// How this directory comes in
+    #[arg(long, value_name = "MODE")]
+    pub(super) workspace: Option<Workspace>,
+    /// Set a variable inside; nothing of your own environment is passed
+    #[arg(long, value_name = "NAME=VALUE", value_parser = values::variable)]
+    pub(super) env: Vec<Variable>,
+    /// Show this host directory inside, read-only (without torno.toml only)
+    #[arg(long, value_name = "DIR")]
+    pub(super) also: Vec<String>,
+    /// End the session after this time, as in 15m
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub(super) wall: Option<u64>,
+}
+
+impl Shape {
+    /// Its part of a document. The same arguments give the same text, and so the same digest.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::from("# Typed on the command line.\n[sandbox]\n");
+        write_sandbox(&mut text, self);
+        text
+    }
+}
+
+/// The whole text of a run.
 pub(super) fn text(run: &Run) -> String {
-    let mut text = String::from("# Typed on the command line of `torno run`.\n[sandbox]\n");
+    let mut text = run.shape.text();
     // Writing to a String can't fail.
-    if let Some(level) = run.isolation {
-        let _ = writeln!(text, "isolation = {}", quoted(level_word(level.into())));
-    }
-    if let Some(workspace) = run.workspace {
-        let mode = match workspace.into() {
-            WorkspaceMode::Copy => "copy",
-            WorkspaceMode::Bind => "bind",
-            WorkspaceMode::None => "none",
-        };
-        let _ = writeln!(text, "workspace = {{ mode = {} }}", quoted(mode));
-    }
-    if !run.also.is_empty() {
-        let also: Vec<_> = run.also.iter().map(|dir| quoted(dir)).collect();
-        let _ = writeln!(text, "also = [{}]", also.join(", "));
-    }
-    if !run.env.is_empty() {
-        let pair =
-            |v: &crate::values::Variable| format!("{} = {}", quoted(&v.name), quoted(&v.value));
-        let env: Vec<_> = run.env.iter().map(pair).collect();
-        let _ = writeln!(text, "env = {{ {} }}", env.join(", "));
-    }
-    if let Some(seconds) = run.wall {
-        let _ = writeln!(text, "limits = {{ wall = \"{seconds}s\" }}");
-    }
+
     for secret in &run.secret {
         let (name, variable) = (quoted(secret.name.as_str()), quoted(&secret.variable));
         let _ = writeln!(text, "\n[secret.{name}]\nenv = {variable}");
@@ -51,6 +57,33 @@ pub(super) fn text(run: &Run) -> String {
         let _ = writeln!(text, "methods = [\"GET\", \"HEAD\"]");
     }
     text
+}
+
+fn write_sandbox(text: &mut String, shape: &Shape) {
+    // Writing to a String can't fail.
+    if let Some(level) = shape.isolation {
+        let _ = writeln!(text, "isolation = {}", quoted(level_word(level.into())));
+    }
+    if let Some(workspace) = shape.workspace {
+        let mode = match workspace.into() {
+            WorkspaceMode::Copy => "copy",
+            WorkspaceMode::Bind => "bind",
+            WorkspaceMode::None => "none",
+        };
+        let _ = writeln!(text, "workspace = {{ mode = {} }}", quoted(mode));
+    }
+    if !shape.also.is_empty() {
+        let also: Vec<_> = shape.also.iter().map(|dir| quoted(dir)).collect();
+        let _ = writeln!(text, "also = [{}]", also.join(", "));
+    }
+    if !shape.env.is_empty() {
+        let pair = |v: &Variable| format!("{} = {}", quoted(&v.name), quoted(&v.value));
+        let env: Vec<_> = shape.env.iter().map(pair).collect();
+        let _ = writeln!(text, "env = {{ {} }}", env.join(", "));
+    }
+    if let Some(seconds) = shape.wall {
+        let _ = writeln!(text, "limits = {{ wall = \"{seconds}s\" }}");
+    }
 }
 
 /// A TOML basic string.

@@ -175,14 +175,22 @@ fn only_the_listed_files_enter_an_install_phase() {
     std::fs::write(place.source.join("a/b/requirements.txt"), "x").unwrap();
     std::fs::write(place.source.join("a/main.py"), "x").unwrap();
     std::fs::create_dir(place.source.join("ab")).unwrap();
+    std::fs::create_dir_all(place.source.join("src/deep")).unwrap();
+    std::fs::create_dir(place.source.join("srcs")).unwrap();
+    for file in ["src/main.rs", "src/deep/x.rs", "srcs/x.rs"] {
+        std::fs::write(place.source.join(file), "x").unwrap();
+    }
     let rules = Rules {
         fingerprints: Vec::new(),
         bytes_max: 1 << 20,
-        only: Some(vec!["a/b/requirements.txt".to_owned()]),
+        only: Some(vec!["a/b/requirements.txt".to_owned(), "src/**".to_owned()]),
     };
     let baseline = File::create(&place.baseline).unwrap().into();
     copy_in(&open(&place.source), &open(&place.target), baseline, &rules).unwrap();
     assert!(place.target.join("a/b/requirements.txt").exists());
     assert!(!place.target.join("a/main.py").exists());
     assert!(!place.target.join("ab").exists());
+    assert!(place.target.join("src/main.rs").exists());
+    assert!(place.target.join("src/deep/x.rs").exists());
+    assert!(!place.target.join("srcs").exists());
 }

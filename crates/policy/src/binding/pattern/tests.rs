@@ -59,8 +59,8 @@ fn a_query_never_widens_a_pattern() {
 fn odd_patterns_are_refused() {
     for text in [
         "", "a", "*", "**", "/a?b", "/a*", "/*a", "/**/a", "/a**", "/***", "/a/**b", "/a//b",
-        "/a/../b", "/a/./**", "//**", "/a//**", "/%61", "/a%2fb", "/a;b", "/a b", "/a#", "/%zz",
-        "/%c3%a9", "/**?x",
+        "/a/../b", "/a/./**", "//**", "/a//**", "/%61", "/a%2fb", "/a%2F**", "/a%2F*b", "/a%2F",
+        "/a;b", "/a b", "/a#", "/%zz", "/%c3%a9", "/**?x",
     ] {
         assert!(PathPattern::parse(text).is_err(), "{text}");
     }
@@ -70,7 +70,17 @@ fn odd_patterns_are_refused() {
 
 #[test]
 fn a_pattern_prints_as_it_was_read() {
-    for text in ["/", "/**", "/a", "/a/", "/a/*/b/**", "/*", "/%C3%A9/%2A"] {
+    for text in [
+        "/",
+        "/**",
+        "/a",
+        "/a/",
+        "/a/*/b/**",
+        "/*",
+        "/%C3%A9/%2A",
+        "/*%2F*",
+        "/a%2Fb/c%2F*%2Fd/**",
+    ] {
         assert_eq!(PathPattern::parse(text).unwrap().to_string(), text);
     }
 }
@@ -78,10 +88,38 @@ fn a_pattern_prints_as_it_was_read() {
 #[test]
 fn covering_means_every_path_of_the_other() {
     let all = [
-        "/", "/**", "/a", "/a/", "/a/*", "/a/**", "/*", "/*/**", "/a/b", "/b/**",
+        "/",
+        "/**",
+        "/a",
+        "/a/",
+        "/a/*",
+        "/a/**",
+        "/*",
+        "/*/**",
+        "/a/b",
+        "/b/**",
+        "/*%2F*",
+        "/a%2F*",
+        "/a%2Fb",
+        "/*%2F*/**",
+        "/a/*%2Fb",
+        "/a%2Fb%2F*",
     ];
     let paths = [
-        "/", "/a", "/a/", "/a/b", "/a/b/", "/b", "/b/c", "/b/", "/c/d/e",
+        "/",
+        "/a",
+        "/a/",
+        "/a/b",
+        "/a/b/",
+        "/b",
+        "/b/c",
+        "/b/",
+        "/c/d/e",
+        "/a%2Fb",
+        "/b%2Fb",
+        "/a%2Fb/c",
+        "/a/x%2Fb",
+        "/a%2Fb%2Fc",
     ];
     for wide in all {
         for narrow in all {
@@ -104,4 +142,46 @@ fn covering_means_every_path_of_the_other() {
     assert!(pattern("/**").covers(&pattern("/a/*")));
     assert!(pattern("/a/**").covers(&pattern("/a")));
     assert!(!pattern("/a").covers(&pattern("/a/**")));
+}
+
+// ATTACK: 075
+#[test]
+fn an_encoded_slash_is_meant_only_where_a_pattern_spells_it() {
+    for pattern in [
+        "/**",
+        "/*",
+        "/*/**",
+        "/public/**",
+        "/*/*",
+        "/public/*",
+        "/public/a/**",
+    ] {
+        for path in [
+            "/public%2Fa",
+            "/public/a%2Fb",
+            "/public%2fa/b",
+            "/public/a%2Fb/c",
+        ] {
+            check(pattern, path, false);
+        }
+    }
+    check("/*%2F*", "/@scope%2fname", true);
+    check("/@scope%2F*", "/@scope%2Fname", true);
+    check("/@scope%2F*", "/@other%2Fname", false);
+    check("/*%2F*/-/**", "/@scope%2Fname/-/name-1.tgz", true);
+    check(
+        "/projects/*%2F*/issues",
+        "/projects/acme%2Fapp/issues",
+        true,
+    );
+    for path in [
+        "/@scope/name",
+        "/@scope%2Fname/x",
+        "/@a%2Fb%2Fc",
+        "/a",
+        "/@a%2Fb/c%2Fd",
+    ] {
+        check("/*%2F*", path, false);
+    }
+    check("/*%2F*/**", "/@a%2Fb/c%2Fd", false);
 }

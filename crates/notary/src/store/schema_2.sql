@@ -1,0 +1,2 @@
+CREATE TABLE preset (name TEXT NOT NULL PRIMARY KEY, body TEXT NOT NULL, confirmed_at INTEGER NOT NULL) STRICT;
+INSERT INTO migration (version) VALUES (2);
