@@ -25,7 +25,7 @@ use torno_notary_protocol::receipt::{ReceiptKey, VALID_MS};
 use torno_notary_protocol::transit::CredentialInTransit;
 use torno_policy::binding::{Binding, Mode, PathPattern, Slot};
 use torno_policy::decision::{Reason, Refusal};
-use torno_policy::document::digest;
+use torno_policy::document::{DocumentDigest, Preset, Presets, digest, digest_with};
 use torno_policy::facts::{Act, Entry as Way, Location, Presented, RequestFacts, ToolFacts};
 use torno_policy::grant::Isolation;
 use torno_policy::names::*;
@@ -183,11 +183,11 @@ impl World {
     }
 
     fn accept(&mut self, document: &str) {
-        let hex: String = digest(document)
-            .0
-            .iter()
-            .map(|b| format!("{b:02x}"))
-            .collect();
+        self.accept_digest(digest(document));
+    }
+
+    fn accept_digest(&mut self, digest: DocumentDigest) {
+        let hex: String = digest.0.iter().map(|b| format!("{b:02x}")).collect();
         self.ask_owner(OperatorRequest::Accept { digest: hex }, None);
     }
 
@@ -1148,4 +1148,41 @@ fn a_sealed_vault_refuses_a_request_whose_answer_could_not_be_searched() {
     assert_eq!(world.redeem(&allowed), Err(Reason::VaultSealed));
     assert_eq!(world.refused(GATE), Reason::VaultSealed);
     assert_eq!(world.count(is_watch), 0);
+}
+
+#[test]
+fn a_preset_counts_when_it_was_confirmed_and_its_change_asks_for_trust_again() {
+    let text = "[[allow]]\npreset = \"pip\"\n";
+    let narrow = "[[allow]]\nhost = \"allow.test\"\npaths = [\"/simple/**\"]\n";
+    let pip = || PresetName::parse("pip").unwrap();
+    let presets = |text: &str| Presets::shipped().with(pip(), Preset::parse(text).unwrap());
+    let set = |text: &str| OperatorRequest::SetPreset {
+        name: pip(),
+        text: text.to_owned(),
+    };
+    let mut world = ready(Mode::Placeholder);
+    world.accept_digest(digest_with(text, &presets(narrow)));
+    // Accepted beforehand, and still nothing: nobody confirmed the preset.
+    assert!(world.begin("s1", text).is_err());
+    world.ask_owner(set(narrow), None);
+    let begun = world.begin("s2", text).unwrap();
+    assert_eq!(begun.grant.allow[0].name.as_str(), "preset.pip[0]");
+
+    let wide = format!("{narrow}[[allow]]\nhost = \"other.test\"\n");
+    world.ask_owner(set(&wide), None);
+    let refused = world.begin("s3", text).unwrap_err();
+    assert!(refused.hint.contains("torno trust"), "{}", refused.hint);
+    world.accept_digest(digest_with(text, &presets(&wide)));
+    assert_eq!(world.begin("s4", text).unwrap().grant.allow.len(), 2);
+
+    // It is there in the next life, and no broken text takes its place.
+    let (reply, _) = world.owner(set("[[allow]]\nhost = \"*.com\"\n"), None);
+    assert!(matches!(reply, OperatorReply::Failed { .. }), "{reply:?}");
+    let World { notary, now, root } = world;
+    notary.close(now).unwrap();
+    let notary = Notary::open(config(root.path()), now).unwrap();
+    let mut world = World { notary, now, root };
+    assert_eq!(world.begin("s5", text).unwrap().grant.allow.len(), 2);
+    world.ask_owner(OperatorRequest::RemovePreset { name: pip() }, None);
+    assert!(world.begin("s6", text).is_err());
 }

@@ -418,6 +418,7 @@ fn own_credentials_are_known_by_name() {
         "User-Agent",
         "If-None-Match",
         "Keyboard",
+        "npm-auth-type",
     ] {
         let bytes = format!("GET / HTTP/1.1\r\nHost: allow.test\r\n{name}: abc\r\n\r\n");
         assert!(

@@ -127,7 +127,7 @@ impl Segment {
         if text.contains("**") {
             return Err(PathPatternError::DoubleStar);
         }
-        let mut parts = text.split(ENCODED_SLASH).map(Part::parse);
+        let parts = text.split(ENCODED_SLASH).map(Part::parse);
         if text.contains(ENCODED_SLASH) {
             return parts.collect::<Result<_, _>>().map(Self::Parts);
         }

@@ -38,6 +38,7 @@ pub fn describe(grant: &Grant) -> Vec<String> {
             .map(|command| command.join(" "))
             .collect();
         lines.push(format!("installs with: {}", escaped(&commands.join("; "))));
+        lines.push("keeps of installing: what lies in the workspace; home starts anew".to_owned());
     }
     lines.extend(grant.allow.iter().map(allow));
     lines.extend(grant.secrets.iter().map(secret));

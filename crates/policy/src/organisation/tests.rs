@@ -318,3 +318,58 @@ fn few_answers_are_kept_and_none_of_a_long_path() {
         "{most:?}"
     );
 }
+
+fn request_to(path: &str) -> crate::facts::RequestFacts {
+    use crate::names::{Endpoint, Host, Method, Port, RequestPath, Scheme};
+    crate::facts::RequestFacts {
+        entry: crate::facts::Entry::Captured,
+        endpoint: Endpoint {
+            scheme: Scheme::Https,
+            host: Host::parse("allow.test").unwrap(),
+            port: Port::HTTPS,
+        },
+        method: Method::parse("GET").unwrap(),
+        path: RequestPath::parse(path).unwrap(),
+        presented: Vec::new(),
+        own_credentials: Vec::new(),
+        git: None,
+    }
+}
+
+// ATTACK: 075
+#[test]
+fn what_is_forbidden_is_not_reached_by_an_encoded_slash() {
+    let forbids = |how: &str| {
+        let rule = format!(
+            "@id(\"all\") permit (principal, action, resource);\n{how} forbid (principal, action \
+             == Action::\"request\", resource) when {{ context.path like \"/admin/*\" }};"
+        );
+        Organisation::parse(&rule).unwrap()
+    };
+    let permits = Organisation::parse(
+        "@id(\"some\") permit (principal, action == Action::\"request\", resource) \
+         when { context.path like \"/api/*\" };",
+    )
+    .unwrap();
+    let session = crate::names::SessionId::parse("s1").unwrap();
+    let subject = Subject {
+        session: &session,
+        phase: crate::standing::Phase::Locked,
+        credential: None,
+    };
+    let verdict = |organisation: &Organisation, path: &str| {
+        organisation
+            .judge_request(subject, &request_to(path))
+            .verdict
+    };
+    let firm = forbids("@id(\"admin\")");
+    for path in ["/admin/x", "/admin%2Fx", "/admin%2fx/y"] {
+        assert_eq!(verdict(&firm, path), Verdict::Deny, "{path}");
+    }
+    assert_eq!(verdict(&firm, "/x%2Fadmin"), Verdict::Allow);
+    let asking = forbids("@id(\"admin\") @ask");
+    assert_eq!(verdict(&asking, "/admin%2Fx"), Verdict::Ask);
+    // What is permitted must be in both readings: this one is no path below `/api/` as it stands.
+    assert_eq!(verdict(&permits, "/api/a%2Fb"), Verdict::Allow);
+    assert_eq!(verdict(&permits, "/api%2Fx"), Verdict::Deny);
+}

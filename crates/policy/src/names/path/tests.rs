@@ -148,7 +148,7 @@ fn serde_takes_the_canonical_spelling_only() {
 #[test]
 fn an_encoded_slash_stays_data_of_its_segment_in_one_spelling() {
     check("/@scope%2fname", Ok("/@scope%2Fname"));
-    check("/%40scope%2Fname?x=%2f", Ok("/@scope%2Fname"));
+    check("/%40scope%2fname", Ok("/%40scope%2Fname"));
     check("/a%2Fb%2fc/d", Ok("/a%2Fb%2Fc/d"));
     let path = RequestPath::parse("/a%2fb/c?q").unwrap();
     assert_eq!(path.decoded().unwrap().to_string(), "/a/b/c?q");
