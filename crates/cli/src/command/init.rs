@@ -21,29 +21,99 @@ const GIT_CONFIG_BYTES_MAX: u64 = 256 * 1024;
 pub(crate) struct Init {}
 
 /// A package client and the file that shows its use.
-const CLIENTS: [(&str, &str, &str); 5] = [
-    (
-        "requirements.txt",
-        "requirements.txt",
-        r#"["pip", "install", "--target", ".deps", "-r", "requirements.txt"]"#,
-    ),
-    (
-        "package-lock.json",
-        r#"package.json", "package-lock.json"#,
-        r#"["npm", "ci"]"#,
-    ),
-    ("package.json", "package.json", r#"["npm", "install"]"#),
-    (
-        "Cargo.toml",
-        r#"Cargo.toml", "Cargo.lock"#,
-        r#"["cargo", "fetch"]"#,
-    ),
-    (
-        "go.mod",
-        r#"go.mod", "go.sum"#,
-        r#"["go", "mod", "download"]"#,
-    ),
+struct Client {
+    /// The manifest.
+    file: &'static str,
+    /// What the install phase sees.
+    see: &'static str,
+    /// What it runs.
+    run: &'static str,
+    /// The preset of its hosts.
+    preset: &'static str,
+    /// What goes into `[sandbox]`, so that what it keeps in home crosses.
+    env: Option<&'static str>,
+}
+
+/// Of two with one preset the first that is found is meant.
+const CLIENTS: [Client; 5] = [
+    Client {
+        file: "requirements.txt",
+        see: r#""requirements.txt""#,
+        run: r#"["pip", "install", "--target", ".deps", "-r", "requirements.txt"]"#,
+        preset: "pip",
+        env: None,
+    },
+    Client {
+        file: "package-lock.json",
+        see: r#""package.json", "package-lock.json""#,
+        run: r#"["npm", "ci"]"#,
+        preset: "npm",
+        env: None,
+    },
+    Client {
+        file: "package.json",
+        see: r#""package.json""#,
+        run: r#"["npm", "install"]"#,
+        preset: "npm",
+        env: None,
+    },
+    Client {
+        file: "Cargo.toml",
+        see: r#""Cargo.toml", "Cargo.lock", "src/**""#,
+        run: r#"["cargo", "fetch"]"#,
+        preset: "cargo",
+        env: Some(r#"CARGO_HOME = "/workspace/.cargo-home""#),
+    },
+    Client {
+        file: "go.mod",
+        see: r#""go.mod", "go.sum""#,
+        run: r#"["go", "mod", "download"]"#,
+        preset: "go",
+        env: Some(r#"GOMODCACHE = "/workspace/.go-mod""#),
+    },
 ];
+
+/// The clients whose manifests lie in the directory, one for each preset.
+fn clients(directory: &Path) -> Vec<&'static Client> {
+    let mut found: Vec<&Client> = Vec::new();
+    for client in &CLIENTS {
+        let known = found.iter().any(|other| other.preset == client.preset);
+        if !known && directory.join(client.file).is_file() {
+            found.push(client);
+        }
+    }
+    found
+}
+
+/// An install phase for these clients, as a suggestion: nothing of it counts as it stands.
+fn install(clients: &[&Client]) -> String {
+    let list = |of: fn(&Client) -> &'static str| {
+        let all: Vec<_> = clients.iter().map(|client| of(client)).collect();
+        all.join(", ")
+    };
+    let presets: Vec<_> = clients
+        .iter()
+        .map(|client| format!("{{ preset = \"{}\" }}", client.preset))
+        .collect();
+    let mut text = format!(
+        "\n# Before the first step: sees these files only, may reach these hosts, holds no \
+         credential.\n\
+         # Learn each preset once: `torno preset learn NAME --whole-hosts -- CLIENT …`.\n\
+         # [install]\n\
+         # see = [{}]\n\
+         # run = [{}]\n\
+         # allow = [{}]\n",
+        list(|client| client.see),
+        list(|client| client.run),
+        presets.join(", ")
+    );
+    let kept: Vec<_> = clients.iter().filter_map(|client| client.env).collect();
+    if !kept.is_empty() {
+        text.push_str("# Home does not cross from there; under [sandbox] this keeps packages in the workspace:\n");
+        text.push_str(&format!("# env = {{ {} }}\n", kept.join(", ")));
+    }
+    text
+}
 
 /// Runs it.
 pub(crate) fn run(_: &Init, context: &Context) -> Outcome<u8> {
@@ -81,19 +151,9 @@ fn first(directory: &Path) -> String {
          workspace = { path = \".\", mode = \"copy\" }\n",
     );
     // Writing to a String can't fail.
-    if let Some((_, see, run)) = CLIENTS
-        .iter()
-        .find(|(file, _, _)| directory.join(file).is_file())
-    {
-        let _ = write!(
-            text,
-            "\n# Before the first step: sees these files only, may reach these hosts, holds no \
-             credential.\n\
-             # [install]\n\
-             # see = [\"{see}\"]\n\
-             # run = [{run}]\n\
-             # allow = [{{ host = \"your.package.index.example\" }}]\n"
-        );
+    let clients = clients(directory);
+    if !clients.is_empty() {
+        text.push_str(&install(&clients));
     }
     match remote(directory) {
         Some(url) => {
@@ -222,12 +282,31 @@ mod tests {
         assert!(grant.git[0].fetch && grant.git[0].push_refs.is_empty());
         assert!(grant.allow.is_empty() && grant.secrets.is_empty() && grant.install.is_none());
         assert!(text.contains("# run = [[\"cargo\", \"fetch\"]]"), "{text}");
-        // With its comments taken off, each suggestion is valid too.
-        let bold = text
-            .replace("# [install]", "[install]")
-            .replace("# see", "see");
-        let bold = bold.replace("# run", "run").replace("# allow", "allow");
-        document::parse(&bold).unwrap();
+        assert!(text.contains("# env = { CARGO_HOME = "), "{text}");
+    }
+
+    #[test]
+    fn every_client_is_suggested_once_and_the_suggestion_is_valid() {
+        let found = directory(&[
+            ("requirements.txt", ""),
+            ("package.json", "{}"),
+            ("package-lock.json", "{}"),
+            ("go.mod", ""),
+        ]);
+        let text = first(found.path());
+        let suggested =
+            "# allow = [{ preset = \"pip\" }, { preset = \"npm\" }, { preset = \"go\" }]";
+        assert!(text.contains(suggested), "{text}");
+        // With its comments taken off it is a document that names these presets.
+        let mut bold = text.replace("# [install]", "[install]");
+        for key in ["see", "run", "allow"] {
+            bold = bold.replace(&format!("# {key} ="), &format!("{key} ="));
+        }
+        let grant = document::parse(&bold).unwrap_or_else(|e| panic!("{bold}\n{e}"));
+        let install = grant.install.unwrap();
+        assert_eq!(install.run.len(), 3);
+        assert_eq!(install.run[1], ["npm", "ci"]);
+        assert_eq!(torno_policy::document::presets_named(&bold).len(), 3);
     }
 
     #[test]

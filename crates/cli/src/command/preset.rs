@@ -16,7 +16,7 @@ use torno_notary_protocol::operator::OperatorRequest;
 use torno_policy::document::Preset as Hosts;
 use torno_policy::names::PresetName;
 
-/// Learn which hosts a package client asks for, and confirm them as a name for policies
+/// Learn which hosts a package client asks for, and confirm them under a name
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Preset {
     Learn(learn::Learn),
@@ -143,7 +143,9 @@ fn learnt(name: &PresetName, context: &Context) -> PathBuf {
 }
 
 fn read(file: &Path) -> Outcome<Hosts> {
-    let text = document::read_text(file)?;
+    let text = document::read_text(file).map_err(|stop| {
+        stop.next("name a file that is there, or learn it with `torno preset learn`")
+    })?;
     Hosts::parse(&text).map_err(|error| {
         let name = printable::line(&file.display().to_string());
         let mut stop = Stop::new(format!("`{name}` is no preset")).code("preset_invalid");

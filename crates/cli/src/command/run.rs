@@ -126,9 +126,10 @@ pub(crate) async fn admit(document: Document, context: &Context) -> Outcome<Docu
     if notary.accepted(document.digest).await? {
         return Ok(document);
     }
-    let presets = match document.presets.is_empty() {
-        true => "",
-        false => ", it or a preset that it names",
+    let presets = if document.presets.is_empty() {
+        ""
+    } else {
+        ", it or a preset that it names"
     };
     Err(Stop::new(format!(
         "this `{NAME}` was not accepted, or it was changed since{presets}"

@@ -102,9 +102,10 @@ impl PathPattern {
                 return false;
             }
         }
-        match self.below {
-            true => given.all(|segment| !segment.contains(ENCODED_SLASH)),
-            false => given.next().is_none(),
+        if self.below {
+            given.all(|segment| !segment.contains(ENCODED_SLASH))
+        } else {
+            given.next().is_none()
         }
     }
 

@@ -31,7 +31,7 @@ const ROUNDS_MAX: usize = 8;
 #[command(after_help = "Examples:
   torno preset learn pip -- pip download --no-deps six
   torno preset learn npm --whole-hosts -- npm install --ignore-scripts left-pad")]
-pub(super) struct Learn {
+pub(crate) struct Learn {
     /// The preset's name
     #[arg(value_parser = values::preset)]
     name: PresetName,
