@@ -49,7 +49,8 @@ pub(super) fn shown(decided: &RequestDecided) -> String {
 }
 
 /// What was confirmed, and beside it what was asked for. Reading and each other method have rules
-/// of their own, so that a POST to one place does not become a POST to every place that was read.
+/// of their own, so that a POST to one place does not become a POST to every place that was read;
+/// a whole host is for reading only.
 pub(super) fn proposal(
     confirmed: Option<&Preset>,
     asked: &[Asked],
@@ -63,7 +64,7 @@ pub(super) fn proposal(
                 && (host.scheme, host.port) == (one.endpoint.scheme, one.endpoint.port)
                 && host.methods == methods
         };
-        let patterns = patterns(&one.path, whole_hosts);
+        let patterns = patterns(&one.path, whole_hosts && methods.len() > 1);
         match hosts.iter_mut().find(same) {
             Some(host) => patterns.into_iter().for_each(|p| add(&mut host.paths, p)),
             None => {
@@ -194,5 +195,11 @@ mod tests {
         assert_eq!(shown(read), (2, "/simple/** /packages/**".to_owned()));
         assert_eq!(shown(write), (1, "/audit/**".to_owned()));
         assert_eq!(shown(other), (2, "/z".to_owned()));
+        let whole = proposal(None, &seen, true).unwrap();
+        let [read, write, _] = whole.hosts() else {
+            panic!("{whole:?}")
+        };
+        assert_eq!(shown(read), (2, "/**".to_owned()));
+        assert_eq!(shown(write), (1, "/audit/**".to_owned()));
     }
 }

@@ -37,7 +37,7 @@ pub(crate) struct Learn {
     name: PresetName,
     #[command(flatten)]
     shape: Shape,
-    /// Propose all paths of each host, not only the places that were asked for
+    /// Propose all paths of each host for reading, not only the places that were asked for
     #[arg(long)]
     whole_hosts: bool,
     /// Confirm whatever it asks for without asking (for a client and arguments that you trust)
