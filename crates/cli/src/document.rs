@@ -79,8 +79,19 @@ impl Document {
     /// What it grants, one inert line each.
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut lines = document::describe(&self.grant);
-        let unread = self.presets.iter().filter(|(_, text)| text.is_none());
-        lines.extend(unread.map(|(name, _)| {
+        let unread: Vec<_> = self
+            .presets
+            .iter()
+            .filter(|(_, text)| text.is_none())
+            .collect();
+        let nothing = self.grant.allow.is_empty()
+            && self.grant.secrets.is_empty()
+            && self.grant.git.is_empty();
+        if nothing && !unread.is_empty() {
+            // The last line says that nothing is reached, which only the preset can tell.
+            lines.pop();
+        }
+        lines.extend(unread.iter().map(|(name, _)| {
             format!("reaches what preset {name} gives: `torno preset show {name}`")
         }));
         lines.iter().map(|line| printable::line(line)).collect()

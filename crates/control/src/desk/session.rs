@@ -167,6 +167,8 @@ impl Sessions {
             let is_starting = row.life == Life::Starting;
             if is_starting {
                 row.life = Life::Running;
+                // Nobody could use it before, however long its start took.
+                row.idle_since = Some(Instant::now());
             }
             is_starting
         };
