@@ -109,7 +109,10 @@ fn install(clients: &[&Client]) -> String {
     );
     let kept: Vec<_> = clients.iter().filter_map(|client| client.env).collect();
     if !kept.is_empty() {
-        text.push_str("# Home does not cross from there; under [sandbox] this keeps packages in the workspace:\n");
+        text.push_str(
+            "# Home does not cross from there; under [sandbox] this keeps packages in the \
+             workspace:\n",
+        );
         text.push_str(&format!("# env = {{ {} }}\n", kept.join(", ")));
     }
     text

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Path patterns: exact segments, `*` for one segment, a final `/**` for the rest, and `%2F` spelled
-//! out where a segment has an encoded slash.
+//! Path patterns: exact segments, `*` for one segment, a final `/**` for the rest, and `%2F`
+//! spelled out where a segment has an encoded slash.
 
 use crate::names::{ENCODED_SLASH, PathError, RequestPath};
 use serde::{Deserialize, Serialize};
