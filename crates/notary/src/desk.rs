@@ -201,8 +201,10 @@ impl Notary {
             };
             (opinion.layer, verdict.to_owned(), opinion.rule)
         });
-        // What the rows allow is still a no while the credential can't be unlocked.
-        let (verdict, refusal) = match self.releasable(decide(&layers, act)).0 {
+        // What the rows allow is still a no while a credential can't be unlocked, be it to put it in
+        // or to search the answer for it.
+        let (decision, _) = self.releasable(decide(&layers, act));
+        let (verdict, refusal) = match self.watches(decision, 0).0 {
             Decision::Allow(_) => ("allow", None),
             Decision::Ask(_) => ("ask", None),
             Decision::Deny(refusal) => ("deny", Some(refusal)),

@@ -21,8 +21,10 @@ use torno_policy::names::PresetName;
 pub(crate) enum Preset {
     Learn(learn::Learn),
     /// The presets that were confirmed
+    #[command(after_help = "Example: torno preset list")]
     List,
     /// What a preset allows
+    #[command(after_help = "Example: torno preset show pip")]
     Show {
         /// Its name
         #[arg(value_parser = values::preset)]
@@ -43,6 +45,7 @@ pub(crate) enum Preset {
         yes: bool,
     },
     /// Forget a preset; policies that name it start no session until it is learnt again
+    #[command(after_help = "Example: torno preset remove pip")]
     Remove {
         /// Its name
         #[arg(value_parser = values::preset)]
