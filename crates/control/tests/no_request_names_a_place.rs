@@ -17,12 +17,13 @@ use torno_notary_protocol::operator::OperatorRequest;
 
 /// One of each, with every field that it can have.
 fn api() -> Vec<Value> {
+    let digest = [0_u8; 32];
     let act = json!({ "request": {
         "entry": "captured",
         "endpoint": { "scheme": "https", "host": "a.example.org", "port": 443 },
         "method": "GET",
         "path": ["/x", null],
-        "presented": [{ "location": { "header": "authorization" }, "digest": [0_u8; 32] }],
+        "presented": [{ "location": { "header": "authorization" }, "digest": digest }],
         "own_credentials": ["x-api-key"],
         "git": { "repository": "/a/b", "operation": { "push": [
             { "name": "refs/heads/a", "change": "create" },
