@@ -76,6 +76,9 @@ fn operator() -> Vec<Value> {
         json!({ "accepted": { "digest": "d" } }),
         json!("record_head"),
         json!({ "prune": { "keep_segments": 1 } }),
+        json!("presets"),
+        json!({ "set_preset": { "name": "pip", "text": "" } }),
+        json!({ "remove_preset": { "name": "pip" } }),
     ]
 }
 
@@ -254,9 +257,12 @@ fn every_request_is_among_the_samples() {
             OperatorRequest::Accepted { .. } => 13,
             OperatorRequest::RecordHead => 14,
             OperatorRequest::Prune { .. } => 15,
+            OperatorRequest::Presets => 16,
+            OperatorRequest::SetPreset { .. } => 17,
+            OperatorRequest::RemovePreset { .. } => 18,
         })
         .collect();
-    assert_eq!(operator, (0..=15).collect());
+    assert_eq!(operator, (0..=18).collect());
 }
 
 // ATTACK: 093
