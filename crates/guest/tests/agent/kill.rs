@@ -156,3 +156,24 @@ fn a_fork_bomb_dies_with_its_exec() {
         })
     });
 }
+
+#[test]
+fn a_command_runs_though_the_keeper_that_was_started_ahead_is_gone() {
+    let mut rig = Rig::start();
+    let tasks = format!("/proc/{}/task", rig.agent.id());
+    let children = || -> Vec<i32> {
+        let tasks = std::fs::read_dir(&tasks).unwrap().flatten();
+        let lists = tasks.map(|task| std::fs::read_to_string(task.path().join("children")));
+        let text: String = lists.map(Result::unwrap_or_default).collect();
+        text.split_whitespace()
+            .map(|pid| pid.parse().unwrap())
+            .collect()
+    };
+    wait_until("a keeper is started ahead", || !children().is_empty());
+    for keeper in children() {
+        let keeper = rustix::process::Pid::from_raw(keeper).unwrap();
+        rustix::process::kill_process(keeper, rustix::process::Signal::KILL).unwrap();
+    }
+    wait_until("the keeper is gone", || children().is_empty());
+    assert_eq!(rig.shell("echo alive").stdout, "alive\n");
+}
