@@ -46,7 +46,7 @@ impl Notary {
         for (gate, turn) in turns {
             match self.judge_turn(gate, turn, now) {
                 Judged::Plain(entry, judged) => plain.push((entry, judged)),
-                Judged::Releasing(release) => releasing.push(release),
+                Judged::Releasing(release) => releasing.push(*release),
                 Judged::Unrecorded(reply) => replies.push((gate, reply)),
             }
         }

@@ -416,7 +416,8 @@ fn what_happens_while_the_record_is_flushed_counts() {
     let seal = |world: &mut World| {
         world.ask_owner(OperatorRequest::Seal, None);
     };
-    let cases: [(fn(&mut World), Reason); 5] = [
+    type Meanwhile = fn(&mut World);
+    let cases: [(Meanwhile, Reason); 5] = [
         (kill, Reason::SessionKilled),
         (rotate, Reason::BindingNotGranted),
         (revoke, Reason::CredentialRevoked),

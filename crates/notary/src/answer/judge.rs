@@ -18,7 +18,7 @@ use torno_policy::facts::{Act, RequestFacts};
 /// A turn after it was judged.
 pub(super) enum Judged {
     Plain(Entry, Plain),
-    Releasing(Releasing),
+    Releasing(Box<Releasing>),
     /// Refused without a record: the session's budget is spent, and that was recorded.
     Unrecorded(Reply),
 }
@@ -53,7 +53,7 @@ impl Notary {
                 if let Some(session) = self.sessions.get_mut(permit.session()) {
                     session.records += 1;
                 }
-                Judged::Releasing(Releasing {
+                Judged::Releasing(Box::new(Releasing {
                     gate,
                     ticket,
                     asked: Some(facts),
@@ -61,7 +61,7 @@ impl Notary {
                     version: Some(version),
                     watching: Watching::default(),
                     decision: None,
-                })
+                }))
             }
             (decision, _) => {
                 let decided = RequestDecided::of(&facts, &decision);
@@ -129,7 +129,7 @@ impl Notary {
             return Judged::Unrecorded(Reply::UnlockRefused(ticket, refusal));
         }
         match redeemed {
-            Ok(release) => Judged::Releasing(release),
+            Ok(release) => Judged::Releasing(Box::new(release)),
             Err((refusal, target)) => {
                 let event = refused_event(&refusal, &target);
                 let plain = Plain::UnlockRefused(gate, ticket, refusal);
@@ -143,10 +143,8 @@ impl Notary {
         let permit = &redeemable.permit;
         let session = self.sessions.get(permit.session());
         let tenant = &session.ok_or_else(session_unknown)?.tenant;
-        let version = match permit.injection() {
-            Some(_) => Some(self.vault.version_for(tenant, permit)),
-            None => None,
-        };
+        let version = permit.injection();
+        let version = version.map(|_| self.vault.version_for(tenant, permit));
         let version = version.transpose().map_err(|e| unlock_refusal(&e))?;
         let watching = if redeemable.watches {
             self.watching(tenant, permit)?
