@@ -81,7 +81,7 @@ mod tests {
         ];
         assert_eq!(send(&ours, b"plan", &streams).unwrap(), 4);
         drop(streams);
-        let (bytes, streams) = receive(&theirs).unwrap();
+        let (bytes, streams) = receive(&theirs).unwrap().unwrap();
         assert_eq!(bytes, b"plan");
         for stream in streams {
             std::fs::File::from(stream).write_all(b"x").unwrap();

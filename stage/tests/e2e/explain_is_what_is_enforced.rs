@@ -15,7 +15,8 @@ use torno_policy::facts::{Act, ToolFacts};
 use torno_policy::names::ToolName;
 use torno_policy::organisation::SHIPPED;
 use torno_policy::placeholder::Placeholder;
-use torno_stage::daemon::{POLICY, Who};
+use torno_stage::account::Who;
+use torno_stage::daemon::POLICY;
 use torno_stage::unwalled::PYTHON;
 
 /// Requests at each level.

@@ -48,7 +48,7 @@ fn is_executable(file: &PathBuf) -> rustix::io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn the_first_executable_file_on_the_path_is_it() {
