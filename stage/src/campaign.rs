@@ -153,7 +153,7 @@ impl Campaign {
     fn blow(&mut self, level: &str, blow: Blow, list: &'static str) -> Result<bool> {
         let level = if self.gvisor { level } else { "container" };
         self.served += 1;
-        if self.served % BLOWS_PER_DAEMON == 0 {
+        if self.served.is_multiple_of(BLOWS_PER_DAEMON) {
             (self.world, self.daemon) = fresh()?;
         }
         let Blow { role, step, .. } = blow;

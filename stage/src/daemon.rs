@@ -316,8 +316,8 @@ impl Daemon {
         Ok(rows.iter().filter_map(running).collect())
     }
 
-    /// One of the programs, started in a directory, as whoever runs this Torno, behind the door where
-    /// there is one, with nothing of our environment but `PATH`.
+    /// One of the programs, started in a directory, as whoever runs this Torno, behind the door
+    /// where there is one, with nothing of our environment but `PATH`.
     fn program(&self, name: &str, directory: &Path) -> Command {
         let ours = self.binaries.join(name);
         let mut command = match (&self.door, &self.account, &self.groups) {

@@ -3,9 +3,10 @@
 //! `docs/campaigns/`.
 
 use crate::{lanes, shell};
-use anyhow::{Context, Result};
+use anyhow::Result;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// kill -9 of each role at named steps, then at random points.
 pub(crate) fn crash(root: &Path, random: u32, seed: Option<&str>) -> Result<()> {
@@ -17,11 +18,8 @@ pub(crate) fn crash(root: &Path, random: u32, seed: Option<&str>) -> Result<()> 
 
 /// `decide` against its slow reference on so many random pairs.
 pub(crate) fn decide(root: &Path, pairs: u64, seed: Option<u64>) -> Result<()> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let seed = match seed {
-        Some(seed) => seed,
-        None => now.context("a clock before 1970")?.as_secs(),
-    };
+    // Printed, so that a run can be told again.
+    let seed = seed.unwrap_or_else(|| RandomState::new().build_hasher().finish() >> 32);
     println!("seed {seed}, {pairs} pairs");
     let test = ["test", "--locked", "--workspace", "--test", "decision"];
     let those = ["comparison::", "--nocapture", "--test-threads", "1"];

@@ -201,8 +201,8 @@ impl Notary {
             };
             (opinion.layer, verdict.to_owned(), opinion.rule)
         });
-        // What the rows allow is still a no while a credential can't be unlocked, be it to put it in
-        // or to search the answer for it.
+        // What the rows allow is still a no while a credential can't be unlocked, to be put in or
+        // to be searched for in the answer.
         let (decision, _) = self.releasable(decide(&layers, act));
         let (verdict, refusal) = match self.watches(decision, 0).0 {
             Decision::Allow(_) => ("allow", None),

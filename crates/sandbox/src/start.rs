@@ -224,7 +224,7 @@ impl Staged<'_> {
         // The sandbox has it; nobody else may hold the link open.
         drop(link);
         if let Some(child) = child {
-            wait_for_runtime(plan.runtime.kind, child, cgroup)?;
+            wait_for_runtime(plan.runtime.kind, &child, cgroup)?;
         }
         written_pid().map_err(at(StartStep::Runtime))
     }
@@ -247,7 +247,7 @@ const RUNTIME_WAIT: Timespec = Timespec {
 /// LIMIT: a runtime's complaint in an error.
 const MESSAGE_BYTES_MAX: u64 = 2048;
 
-fn wait_for_runtime(kind: RuntimeKind, child: OwnedFd, cgroup: &Cgroup) -> Result<(), StartError> {
+fn wait_for_runtime(kind: RuntimeKind, child: &OwnedFd, cgroup: &Cgroup) -> Result<(), StartError> {
     let failed = at(StartStep::Runtime);
     let refused = |message| StartError::Runtime {
         runtime: kind.name(),
@@ -255,7 +255,7 @@ fn wait_for_runtime(kind: RuntimeKind, child: OwnedFd, cgroup: &Cgroup) -> Resul
     };
     let wait = || waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED);
     let ended = poll(
-        &mut [PollFd::new(&child, PollFlags::IN)],
+        &mut [PollFd::new(child, PollFlags::IN)],
         Some(&RUNTIME_WAIT),
     );
     if !matches!(ended, Ok(1..)) {

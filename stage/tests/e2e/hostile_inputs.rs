@@ -138,7 +138,7 @@ fn judge(stage: &Stage, case: &Case, answer: &str, seen: &[&Request]) -> Option<
         }
         Right::Credentialed => {
             let sent: Vec<_> = seen.iter().map(|r| fields(r, "authorization")).collect();
-            (sent != [vec![real.clone()]]).then(|| "wanted the one credential".to_owned())
+            (sent != [vec![real]]).then(|| "wanted the one credential".to_owned())
         }
     };
     // Whatever came of it, an answer is no place for what was sent, nor for a credential.

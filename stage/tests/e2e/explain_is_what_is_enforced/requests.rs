@@ -73,7 +73,7 @@ pub(super) fn line(number: u32) -> Value {
 
 pub(super) fn sent(number: u32, known: &Placeholders) -> Sent {
     let mut dice = Dice(Sha256::digest(number.to_be_bytes()).to_vec());
-    if number % 3 == 0 {
+    if number.is_multiple_of(3) {
         git(&mut dice, known)
     } else {
         plain(&mut dice, known)
