@@ -195,10 +195,8 @@ async fn without_a_leaf_there_is_no_tunnel_and_no_byte_leaves() {
     // A dial that was caught is not answered at all: its client speaks TLS, and so can't we.
     let caught = stage.captured(asked("allow.test", 443)).await;
     assert!(stage.try_tls(caught, "allow.test").await.is_err());
-    assert_eq!(
-        stage.reasons(),
-        [Reason::RoleUnavailable, Reason::RoleUnavailable]
-    );
+    // Repeats of one refusal for one target are counted, not written each.
+    assert_eq!(stage.reasons(), [Reason::RoleUnavailable]);
     assert!(stage.dialer.dialled.lock().unwrap().is_empty());
     assert_eq!(*stage.origin.connections.lock().unwrap(), 0);
 }
