@@ -27,6 +27,7 @@ use torno_control_api::channel::{Channel, Listener};
 use torno_notary_protocol::desk::{DeskMessage, EndCause, SessionNote};
 use torno_policy::decision::Refusal;
 use torno_policy::names::{RuleName, SessionId};
+use torno_policy::standing::Phase;
 
 /// What every connection's task shares.
 struct Desk {
@@ -125,9 +126,10 @@ fn obey(desk: &Rc<Desk>, message: FromSupervisor, descriptors: Vec<OwnedFd>) -> 
 fn launcher_event(desk: &Rc<Desk>, reply: &LauncherReply) {
     match reply {
         // While a session starts, that is its start's to judge.
-        LauncherReply::SandboxEnded { session }
-            if desk.sessions.with(session, |row| row.life) == Some(Life::Running) =>
-        {
+        LauncherReply::SandboxEnded {
+            session,
+            phase: Phase::Locked,
+        } if desk.sessions.with(session, |row| row.life) == Some(Life::Running) => {
             end_later(desk, session.clone(), EndCause::Exited);
         }
         LauncherReply::DiskSpent { session, low } => {

@@ -24,6 +24,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use torno_control_api::channel::Channel;
 use torno_policy::names::SessionId;
+use torno_policy::standing::Phase;
 use torno_sandbox::Refusal;
 
 /// The keeper process beside each sandbox.
@@ -90,8 +91,8 @@ pub(crate) async fn run(supervisor: Channel, rights: Result<(), Refusal>) -> any
                 role_channel::send(&desk, &event, &[]).await?;
             }
             () = tokio::time::sleep_until(sandboxes.network.due()) => sandboxes.network.begin(),
-            Some(session) = endings.recv() => {
-                let event = LauncherReply::SandboxEnded { session };
+            Some((session, phase)) = endings.recv() => {
+                let event = LauncherReply::SandboxEnded { session, phase };
                 role_channel::send(&desk, &event, &[]).await?;
             }
         }
@@ -129,7 +130,7 @@ fn heed(
 struct Service<'a> {
     sandboxes: &'a mut Sandboxes,
     gates: &'a mut BTreeMap<SessionId, Channel>,
-    ended: &'a mpsc::UnboundedSender<SessionId>,
+    ended: &'a mpsc::UnboundedSender<(SessionId, Phase)>,
 }
 
 impl Service<'_> {
@@ -174,7 +175,7 @@ impl Service<'_> {
                 return Ok((LauncherReply::Workspace, Some(workspace)));
             }
             LauncherRequest::Start(order) => {
-                let session = order.session.clone();
+                let (session, phase) = (order.session.clone(), order.phase);
                 let bound = given.into_iter().next();
                 let started = self.sandboxes.start(*order, bound)?;
                 if let Err(failed) = self.hand_over(&session, &started.way_out).await {
@@ -183,7 +184,7 @@ impl Service<'_> {
                     self.sandboxes.leave(&session)?;
                     return Err(failed);
                 }
-                self.watch_end(&session, started.process);
+                self.watch_end(&session, phase, started.process);
                 LauncherReply::Started {
                     environment: started.environment,
                 }
@@ -229,7 +230,7 @@ impl Service<'_> {
     }
 
     /// Says once when the sandbox's first process has ended.
-    fn watch_end(&self, session: &SessionId, process: OwnedFd) {
+    fn watch_end(&self, session: &SessionId, phase: Phase, process: OwnedFd) {
         let (ended, session) = (self.ended.clone(), session.clone());
         tokio::task::spawn_local(async move {
             // A thread of the blocking pool would wait as well; polling a pidfd costs less.
@@ -237,7 +238,7 @@ impl Service<'_> {
                 tokio::time::sleep(sandboxes::END_POLL).await;
             }
             // The receiver lives as long as the launcher.
-            let _ = ended.send(session);
+            let _ = ended.send((session, phase));
         });
     }
 }

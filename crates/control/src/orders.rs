@@ -258,6 +258,8 @@ pub(crate) enum LauncherReply {
     SandboxEnded {
         /// Which.
         session: SessionId,
+        /// The phase that it was for: that of an install phase is often told when the session runs.
+        phase: Phase,
     },
 }
 

@@ -29,7 +29,7 @@ impl Before {
         let last = records.last().and_then(|r| r.get("seq")?.as_u64());
         Ok(Self {
             record: last.context("an empty record")?,
-            sockets: names_in(&daemon.home().join("run"))?,
+            sockets: names_in(&daemon.run_directory())?,
         })
     }
 
@@ -92,12 +92,12 @@ impl Before {
         let mounts = mounts.lines().filter(|l| l.contains(&home) || ours(l));
         left.extend(mounts.map(|line| format!("mount: {line}")));
         cgroups(Path::new(CGROUPS), 0, &ours, &mut left);
-        for path in names_in(&daemon.home().join("run"))?.difference(&self.sockets) {
+        for path in names_in(&daemon.run_directory())?.difference(&self.sockets) {
             left.push(format!("socket: {}", path.display()));
         }
         // A daemon that goes on keeps the last workspace copies for `session apply`; a new one
         // begins without any.
-        for path in names_in(&daemon.home().join("state/sandboxes"))? {
+        for path in names_in(&daemon.sandboxes())? {
             let removed = path.to_string_lossy().contains("/.removed-");
             if restarted || removed {
                 left.push(format!("directory: {}", path.display()));
@@ -138,6 +138,9 @@ fn processes(daemon: &Daemon, ours: &dyn Fn(&str) -> bool) -> Result<Vec<String>
             let links = links.into_iter().flatten().flatten();
             let targets = links.filter_map(|link| std::fs::read_link(link.path()).ok());
             let spaces = targets.filter(|to| to.to_string_lossy().starts_with("net:"));
+            // The launcher that runs has one made ahead, which nobody was in.
+            let ahead = !stray && line.starts_with("tornod-launcher ");
+            let spaces = spaces.skip(usize::from(ahead));
             left.extend(spaces.map(|to| format!("namespace {} of {line}", to.display())));
         }
     }

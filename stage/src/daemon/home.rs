@@ -55,6 +55,12 @@ impl Daemon {
         self.place("state")
     }
 
+    /// The directory of its sockets.
+    #[must_use]
+    pub fn run_directory(&self) -> PathBuf {
+        self.place("run")
+    }
+
     /// The directory of the sessions' workspace copies.
     #[must_use]
     pub fn sandboxes(&self) -> PathBuf {

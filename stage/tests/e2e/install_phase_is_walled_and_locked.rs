@@ -87,6 +87,7 @@ fn a_hostile_install_script_gets_nothing_and_leaves_nothing() {
         return;
     }
     at_each_level("install phase", |stage, level| {
+        stage.is_not_seen_whole("an install phase exports no keys");
         prepare(stage);
         let mut run = stage.daemon.run_command(
             level,

@@ -13,6 +13,7 @@ fn with_registry(
 ) {
     match registry {
         Ok(registry) => at_each_level_with(client, &registry.pins(), |stage, level| {
+            stage.is_not_seen_whole("an install phase exports no keys");
             tell(stage, level, &registry);
         }),
         Err(why) => println!("SKIP: package clients: {client}: {why}"),

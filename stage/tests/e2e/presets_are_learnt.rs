@@ -27,6 +27,7 @@ fn learn(stage: &Stage, level: &str, further: &[&str]) -> crate::stage::Ran {
 #[test]
 fn a_preset_is_learnt_sealed_confirmed_and_covered_by_trust() {
     at_each_level("presets", |stage, level| {
+        stage.is_not_seen_whole("a client that is refused exports no keys");
         stage.daemon.write_workspace("torno.toml", POLICY).unwrap();
         // Nobody learnt it: the policy can't even be accepted, and says what to do.
         let unknown = stage.torno(&["trust", "--yes"]);
@@ -109,6 +110,7 @@ fn widened(stage: &Stage, level: &str) {
 #[test]
 fn learning_goes_round_by_round_where_it_is_told_to_confirm() {
     at_each_level("presets, by rounds", |stage, level| {
+        stage.is_not_seen_whole("a client that is refused exports no keys");
         let ran = stage.torno(&[
             "preset",
             "learn",

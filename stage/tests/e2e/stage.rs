@@ -26,8 +26,8 @@ pub(crate) struct Stage {
     collected: RefCell<BTreeSet<PathBuf>>,
     /// Reads the network between sandboxes and gates, where it may.
     pub(crate) witness: Option<Witness>,
-    /// Whether clients of this story export no keys.
-    pub(crate) sealed: Cell<bool>,
+    /// Whether the witness may miss something of this story.
+    pub(crate) seen_in_part: Cell<bool>,
 }
 
 /// Runs a command and keeps the writable places of its sandbox for the search: they lie in memory
@@ -72,7 +72,7 @@ impl Stage {
             files: RefCell::new(b"files:\n".to_vec()),
             collected: RefCell::default(),
             witness,
-            sealed: Cell::new(false),
+            seen_in_part: Cell::new(false),
         }
     }
 
@@ -127,11 +127,11 @@ impl Stage {
         }
     }
 
-    /// Streams of TLS of this story stay closed to the search, since its clients export no keys.
-    #[expect(dead_code, reason = "the clients of today's stories all export theirs")]
-    pub(crate) fn exports_no_keys(&self, why: &str) {
-        println!("not searched: streams of clients that export no keys: {why}");
-        self.sealed.set(true);
+    /// Not all that this story's gates are asked can be read on their network: its clients export
+    /// no keys of TLS, or something speaks in a gate's place.
+    pub(crate) fn is_not_seen_whole(&self, why: &str) {
+        println!("not searched whole: between sandboxes and gates: {why}");
+        self.seen_in_part.set(true);
     }
 
     /// The story is over, told at no level in particular: see [`Self::end_at`].

@@ -18,6 +18,7 @@ pub(super) fn with_gates<const N: usize>(story: &str, tell: impl Fn(&Stage, [Tak
         return;
     }
     at_level(story, "container", |stage| {
+        stage.is_not_seen_whole("the test speaks in a gate's place");
         tell(stage, std::array::from_fn(|_| TakenOver::begin(stage)));
         for session in stage.daemon.sessions().unwrap() {
             stage.torno(&["session", "stop", &session]).good();
