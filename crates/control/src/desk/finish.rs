@@ -70,11 +70,18 @@ pub(super) async fn kill(
         .filter(|id| session.as_ref().is_none_or(|s| s == id))
         .collect();
     // Claimed before anything is waited for, so that no other end comes between.
-    let targets: Vec<_> = targets
+    let mut targets: Vec<_> = targets
         .into_iter()
         .map(|id| (desk.sessions.begin_ending(&id), id))
         .collect();
     let recorded = record_kill(desk, session).await;
+    // Whose start reached the notary meanwhile is killed there, and so is killed here.
+    for (id, _) in recorded.iter().flat_map(|recorded| &recorded.writes) {
+        let is_new = targets.iter().all(|(_, target)| target != id);
+        if is_new && desk.sessions.begin_ending(id) {
+            targets.push((true, id.clone()));
+        }
+    }
     // Everything is cut before anything is cleaned up: no session waits for another's files.
     let mut counts = BTreeMap::new();
     for (_, id) in targets.iter().filter(|(first, _)| *first) {
