@@ -15,7 +15,7 @@ mod spare_network;
 use crate::orders::{FromSupervisor, LauncherReply, LauncherRequest, SandboxReady};
 use crate::role_channel::{self, exactly, receive};
 use anyhow::{Context, bail};
-use disk::{DiskWatch, Over};
+use disk::{DiskWatch, Over, Spent};
 use sandboxes::{Failed, Sandboxes};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -47,7 +47,7 @@ pub(crate) async fn run(supervisor: Channel, rights: Result<(), Refusal>) -> any
     let [desk] = exactly(descriptors)?;
     let desk = Channel::new(desk)?;
     torno_sandbox::adopt_orphans().context("subreaper")?;
-    let (disk, mut over) = DiskWatch::start(start.directory.clone()).context("disk watch")?;
+    let (disk, mut spent) = DiskWatch::start(start.directory.clone()).context("disk watch")?;
     let mut sandboxes = Sandboxes::new(&start, rights, disk)?;
     let mut gates: BTreeMap<SessionId, Channel> = BTreeMap::new();
     let (ended, mut endings) = mpsc::unbounded_channel();
@@ -84,7 +84,11 @@ pub(crate) async fn run(supervisor: Channel, rights: Result<(), Refusal>) -> any
                 let give: Vec<_> = give.iter().map(AsFd::as_fd).collect();
                 role_channel::send(&desk, &reply, &give).await?;
             }
-            Some(Over { session, low }) = over.recv() => {
+            Some(spent) = spent.recv() => {
+                let Spent::Session(Over { session, low }) = spent else {
+                    sandboxes.make_room();
+                    continue;
+                };
                 // The desk ends it, gate first. Were its sandbox killed here, that would look like
                 // the death of its gate.
                 let event = LauncherReply::DiskSpent { session, low };

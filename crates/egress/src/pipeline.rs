@@ -310,6 +310,7 @@ impl Pipeline {
     fn at_hand(&self, idle: Option<&Upstream>) -> AtHand {
         AtHand {
             pooled: idle.is_some(),
+            serves: idle.and_then(|idle| idle.credential.clone()),
             watch: self.released.watch(),
         }
     }

@@ -13,6 +13,7 @@ use torno_notary_protocol::receipt::Receipt;
 use torno_notary_protocol::transit::CredentialInTransit;
 use torno_policy::Refusal;
 use torno_policy::facts::RequestFacts;
+use torno_policy::names::CredentialName;
 
 /// What a port's call gives back.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -38,11 +39,12 @@ pub trait Ask: Send + Sync {
 }
 
 /// What this side has when it asks.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct AtHand {
-    /// A connection to the endpoint, whose peer is verified: the credential may come with the
-    /// answer.
+    /// A connection to the endpoint, whose peer is verified.
     pub pooled: bool,
+    /// The credential that it was used with: that one may come with the answer.
+    pub serves: Option<CredentialName>,
     /// The watch that was taken up whole; 0 for none.
     pub watch: u64,
 }

@@ -41,9 +41,11 @@ pub struct Question {
     pub ticket: Ticket,
     /// What wants to leave.
     pub facts: RequestFacts,
-    /// The gate holds a connection to this endpoint whose peer it has verified: the credential may
-    /// come with the answer.
+    /// The gate holds a connection to this endpoint whose peer it has verified.
     pub pooled: bool,
+    /// The credential that this connection was used with, if any. That one alone may come with the
+    /// answer: for another the gate must dial and verify anew.
+    pub serves: Option<CredentialName>,
     /// The watch (see [`Released::watch`]) that this gate has taken up whole; 0 for none.
     pub watch: u64,
 }

@@ -80,6 +80,7 @@ fn question(ticket: u64) -> Result<Question, Box<dyn Error>> {
             git: None,
         },
         pooled: true,
+        serves: CredentialName::parse("token").ok(),
         watch: 0,
     })
 }

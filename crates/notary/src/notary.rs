@@ -6,6 +6,7 @@ use crate::gates::{GateId, GateRow};
 use crate::history::{self, History, HistoryError};
 use crate::sessions::Session;
 use crate::store::{SqliteStore, StoreError};
+use crate::watch::FIRST_WATCH;
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use thiserror::Error;
@@ -116,8 +117,10 @@ pub struct Notary {
     pub(crate) store: SqliteStore,
     pub(crate) recorder: Recorder,
     pub(crate) vault: Vault,
-    /// Rises with each change of the vault's credentials: which watch a gate must have taken up.
+    /// Rises with each new value in the vault; a gate says which it has taken up.
     pub(crate) watch: u64,
+    /// The watch of each credential's newest value; those of an earlier life have the first.
+    pub(crate) valued: HashMap<CredentialName, u64>,
     /// The store is older than the record: the vault stays sealed.
     pub(crate) rolled_back: bool,
     pub(crate) receipt_key: ReceiptKey,
@@ -170,7 +173,8 @@ impl Notary {
             vault: Vault::new(store.vault_rows()?),
             store,
             recorder,
-            watch: 1,
+            watch: FIRST_WATCH,
+            valued: HashMap::new(),
             rolled_back,
             receipt_key: config.receipt_key,
             sessions: HashMap::new(),

@@ -154,10 +154,11 @@ impl Notary {
             name: name.clone(),
             version: 1,
         };
-        self.change(staged.map_err(failed)?, event, Vec::new(), now)
+        let cut = self.unsearched(name);
+        self.change(staged.map_err(failed)?, event, cut, now)
     }
 
-    /// The next question gets the new value; what is on its way may finish with the old one.
+    /// The next question gets the new value.
     fn rotate(&mut self, name: &CredentialName, value: &[u8], now: Now) -> Outcome {
         let tenant = self.tenant.clone();
         let seconds = now.unix_seconds();
@@ -168,7 +169,8 @@ impl Notary {
             name: name.clone(),
             version,
         };
-        self.change(staged, event, Vec::new(), now)
+        let cut = self.unsearched(name);
+        self.change(staged, event, cut, now)
     }
 
     fn bind(&mut self, binding: Binding, now: Now) -> Outcome {
@@ -208,12 +210,21 @@ impl Notary {
             return Err(stale());
         }
         let undo = staged.undo().to_vec();
+        let valued = match &event {
+            Event::CredentialPut { name, .. } | Event::CredentialRotated { name, .. } => {
+                Some(name.clone())
+            }
+            _ => None,
+        };
         let stored = self.store.commit(staged.changes(), Some(&event));
         stored.map_err(failed)?;
         match self.record_value(event, staged, now) {
             Ok(recorded) => {
                 self.vault.apply(recorded).map_err(failed)?;
-                self.watch += 1;
+                if let Some(name) = valued {
+                    self.watch += 1;
+                    self.valued.insert(name, self.watch);
+                }
                 // Should this fail, the next start finds the record and settles.
                 let _ = self.remember_seen();
                 Ok((OperatorReply::Done, cut))
@@ -304,6 +315,18 @@ impl Notary {
             credential: Some(credential.clone()),
         });
         cut.collect()
+    }
+
+    /// Running sessions that hold a credential which gets a new value: none of their streams is
+    /// searched for it, whatever far end it comes from, so all are cut.
+    fn unsearched(&self, credential: &CredentialName) -> Vec<Effect> {
+        let whole = |effect| match effect {
+            Effect::Revoke { session, .. } => Effect::Revoke {
+                session,
+                credential: None,
+            },
+        };
+        self.holders(credential).into_iter().map(whole).collect()
     }
 
     fn check_history(&self) -> Result<(), Failure> {

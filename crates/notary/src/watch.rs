@@ -2,14 +2,14 @@
 //! What a gate must watch for: every credential of its session, used or not.
 //!
 //! A far end may have kept a credential from an earlier session and show it to this one before it
-//! used it. So the first request of a gate that is allowed, and the first after a change in the
-//! vault, brings the session's other credentials too: recorded, unlocked for a verified peer like
-//! any other, and put nowhere. The gate says with each question which watch it has taken up. A gate
-//! that lies gets nothing that its own session does not hold.
+//! used it. So the first request of a gate that is allowed, and the first after one of them got a
+//! new value, brings the session's other credentials too: recorded, unlocked for a verified peer
+//! like any other, and put nowhere. The gate says with each question which watch it has taken up. A
+//! gate that lies gets nothing that its own session does not hold.
 
 use crate::frames::in_transit;
 use crate::notary::Notary;
-use crate::refusals::{record_unavailable, refusal, unlock_refusal};
+use crate::refusals::{record_unavailable, refusal, session_unknown, unlock_refusal};
 use crate::sessions::Session;
 use torno_audit::{CredentialWatched, Event, Recorded};
 use torno_notary_protocol::transit::CredentialInTransit;
@@ -20,6 +20,9 @@ use torno_vault::UnlockError;
 /// LIMIT: the watched credentials of one session together, so that one frame takes them beside the
 /// one to put in.
 const BYTES_MAX: usize = 56 * 1024;
+
+/// The watch before any value changed.
+pub(crate) const FIRST_WATCH: u64 = 1;
 
 /// The credentials to watch for.
 #[derive(Default)]
@@ -44,19 +47,42 @@ impl Watching {
 
 impl Notary {
     /// Whether a yes must bring the watched credentials, given the watch that the gate has taken
-    /// up. Where they can't be had, the answer could not be searched: the yes is a no.
+    /// up. Where one can't be had, the answer could not be searched: the yes is a no.
     pub(crate) fn watches(&self, decision: Decision, taken_up: u64) -> (Decision, bool) {
         let Decision::Allow(permit) = decision else {
             return (decision, false);
         };
-        if taken_up >= self.watch || permit.watched().is_empty() {
+        let is_news = |name: &&CredentialName| {
+            self.valued.get(*name).copied().unwrap_or(FIRST_WATCH) > taken_up
+        };
+        let news: Vec<_> = permit.watched().iter().filter(is_news).collect();
+        if news.is_empty() {
             return (Decision::Allow(permit), false);
         }
-        if self.vault.is_sealed() {
-            let refusal = unlock_refusal(&UnlockError::Sealed);
-            return (Decision::Deny(refusal), false);
+        match self.searchable(&permit, &news) {
+            Ok(()) => (Decision::Allow(permit), true),
+            Err(refusal) => (Decision::Deny(refusal), false),
         }
-        (Decision::Allow(permit), true)
+    }
+
+    /// A revoked value is handed to nobody, and its issuer may honour it still.
+    fn searchable(&self, permit: &Permit, news: &[&CredentialName]) -> Result<(), Refusal> {
+        if self.vault.is_sealed() {
+            return Err(unlock_refusal(&UnlockError::Sealed));
+        }
+        let session = self.sessions.get(permit.session());
+        let tenant = &session.ok_or_else(session_unknown)?.tenant;
+        let is_revoked = |name: &&CredentialName| {
+            let row = self.vault.credential(tenant, name);
+            row.is_some_and(|row| row.revoked)
+        };
+        if news.iter().copied().any(|name| is_revoked(&name)) {
+            let hint = "a credential of this session was revoked before answers could be searched \
+                        for it; begin a session without it";
+            let (reason, rule) = (Reason::CredentialRevoked, "watch");
+            return Err(refusal(reason, Layer::Vault, rule, hint));
+        }
+        Ok(())
     }
 
     /// The versions that will be unlocked. Revoked and removed ones are not.

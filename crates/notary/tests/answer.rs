@@ -160,6 +160,7 @@ fn question(ticket: u64, pooled: bool) -> Question {
         ticket: Ticket(ticket),
         facts: facts("/v1/items"),
         pooled,
+        serves: pooled.then(credential),
         watch: 0,
     }
 }
@@ -1134,11 +1135,78 @@ fn nothing_is_watched_for_that_was_revoked_or_that_the_session_does_not_hold() {
 
     let mut world = World::running_with_two();
     let name = CredentialName::parse("other").unwrap();
-    world.ask_owner(OperatorRequest::Revoke { name }, None);
+    world.ask_owner(OperatorRequest::Remove { name }, None);
     let (allowed, _) = world.ask_with_watch(0, false);
     let (watched, injects, _) = world.redeem(&allowed).unwrap();
     assert!(watched.is_empty() && injects);
     assert_eq!(world.count(is_watch), 0);
+}
+
+#[test]
+fn a_credential_that_was_revoked_before_it_was_watched_for_refuses_and_later_does_not() {
+    let mut world = World::running_with_two();
+    let name = CredentialName::parse("other").unwrap();
+    let mut known = World::running_with_two();
+    let allowed = known.ask_with_watch(0, false).0;
+    let (_, _, watch) = known.redeem(&allowed).unwrap();
+    for world in [&mut world, &mut known] {
+        let name = name.clone();
+        world.ask_owner(OperatorRequest::Revoke { name }, None);
+    }
+    assert_eq!(world.refused(GATE), Reason::CredentialRevoked);
+    // The gate knows the value: its answers are searched.
+    let (_, secret) = known.ask_with_watch(watch, true);
+    assert_eq!(secret.as_deref(), Some(VALUE));
+}
+
+// ATTACK: 101
+#[test]
+fn a_new_value_cuts_every_stream_of_the_sessions_that_hold_it() {
+    let whole = |session: &str| Effect::Revoke {
+        session: SessionId::parse(session).unwrap(),
+        credential: None,
+    };
+    let mut world = World::running_with_two();
+    let name = || CredentialName::parse("other").unwrap();
+    let rotate = OperatorRequest::Rotate { name: name() };
+    let cut = world.ask_owner(rotate, Some(b"glpat-second0123456789"));
+    assert_eq!(cut, [whole("s1")]);
+    world.ask_owner(OperatorRequest::Remove { name: name() }, None);
+    let put = OperatorRequest::Put {
+        name: name(),
+        shape: "glpat-".to_owned(),
+    };
+    assert_eq!(
+        world.ask_owner(put, Some(b"glpat-third0123456789")),
+        [whole("s1")]
+    );
+    let put = OperatorRequest::Put {
+        name: CredentialName::parse("foreign").unwrap(),
+        shape: "glpat-".to_owned(),
+    };
+    assert!(
+        world
+            .ask_owner(put, Some(b"glpat-foreign0123456789"))
+            .is_empty()
+    );
+}
+
+#[test]
+fn a_credential_comes_with_the_answer_only_where_the_connection_was_used_with_it() {
+    let mut world = running(Mode::Inject);
+    let serves = |serves| Question {
+        serves,
+        ..question(1, true)
+    };
+    let other = CredentialName::parse("other").ok();
+    for used_with in [None, other] {
+        let (answer, secret) = world.ask(GATE, serves(used_with));
+        assert!(matches!(answer, Answer::Allowed(allowed) if allowed.unlock));
+        assert_eq!(secret, None);
+    }
+    assert_eq!(world.count(is_release), 0);
+    let (_, secret) = world.ask(GATE, serves(Some(credential())));
+    assert_eq!(secret.as_deref(), Some(VALUE));
 }
 
 #[test]

@@ -38,6 +38,18 @@ impl Daemon {
         Ok(())
     }
 
+    /// Gives a credential a new value.
+    ///
+    /// # Errors
+    /// When `torno secret rotate` refuses.
+    pub fn rotate(&self, name: &str, value: &str) -> Result<()> {
+        let file = self.home.path().join("outside/value");
+        std::fs::write(&file, value).context("no file for a value")?;
+        let done = self.must(&["secret", "rotate", name, "--file", text(&file)?]);
+        std::fs::remove_file(&file).context("the value's file stays")?;
+        done.map(|_| ())
+    }
+
     /// Puts a credential into the vault, by a file that is gone afterwards.
     ///
     /// # Errors

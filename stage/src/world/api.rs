@@ -74,6 +74,10 @@ impl Api {
 impl Origin for Api {
     async fn answer(self: Arc<Self>, mut visit: Visit) -> Answer {
         let path = visit.request.uri().path().to_owned();
+        if path == "/public/late" {
+            let _broken = visit.drain().await;
+            return late(self);
+        }
         if path == "/public/kept" {
             let _broken = visit.drain().await;
             return answer(200, self.stored().clone());
@@ -156,6 +160,21 @@ fn split(credential: &str) -> Answer {
             if sender.send_data(bytes.slice(at..=at)).await.is_err() {
                 return;
             }
+        }
+    });
+    hyper::Response::new(body.boxed())
+}
+
+/// What is kept, again and again for a while: at each time what is kept then.
+fn late(api: Arc<Api>) -> Answer {
+    let (mut sender, body) = Channel::<Bytes>::new(1);
+    tokio::spawn(async move {
+        for _ in 0..300 {
+            let kept = [api.stored().as_slice(), b"\n"].concat();
+            if sender.send_data(Bytes::from(kept)).await.is_err() {
+                return;
+            }
+            tokio::time::sleep(TICK).await;
         }
     });
     hyper::Response::new(body.boxed())

@@ -221,6 +221,7 @@ fn a_gate_of_no_session_gets_nothing_even_with_the_receipt_key() {
             ticket,
             facts,
             pooled,
+            serves: None,
             watch: 0,
         };
         GateMessage::Ask(vec![question])
@@ -297,7 +298,8 @@ fn a_flood_costs_its_own_session_and_nobody_else() {
             // Questions, without end, by one who reads no answer: it is let go, and what it had sent by
             // then is nobody's.
             let mark = deaf.ledger.mark();
-            let question = serde_json::json!({ "ticket": 1, "facts": facts(EVIL, "/"), "pooled": true, "watch": 0 });
+            let question = serde_json::json!({ "ticket": 1, "facts": facts(EVIL, "/"), "pooled": true,
+                "serves": "api", "watch": 0 });
             let many = serde_json::json!({ "ask": vec![question; 64] });
             let many = serde_json::to_vec(&many).unwrap();
             let end = Instant::now() + Duration::from_secs(120);

@@ -2,6 +2,8 @@
 //! A placeholder is worth nothing but at its own endpoint, in its own session.
 
 use crate::stage::at_each_level_for_both;
+use std::io::Read;
+use std::process::Stdio;
 
 const ASK: &str = "curl -sS -o - -w ' %{http_code}\\n' -H \"authorization: Bearer $API_TOKEN\" ";
 
@@ -78,5 +80,30 @@ fn what_a_far_end_kept_from_an_earlier_session_is_scrubbed_before_it_was_used_in
             .good();
         assert_eq!(record.stdout.matches("credential_watched").count(), 2);
         assert!(!record.stdout.contains("credential_released"), "{record:?}");
+    });
+}
+
+#[test]
+fn a_value_that_is_new_while_an_answer_comes_never_comes_with_it() {
+    // ATTACK: 101
+    at_each_level_for_both("a new value in the middle of an answer", |stage, level| {
+        stage.world.api_origin.keep(b"nothing yet");
+        let script = "curl -sSN https://api.torno.test/public/late";
+        let mut run = stage.daemon.run_command(level, &["/bin/sh", "-c", script]);
+        run.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut run = run.spawn().unwrap();
+        let mut first = [0; 11];
+        run.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+        assert_eq!(&first, b"nothing yet");
+        let rotated = "sk-live-rotatedROTATEDrotated0123456789";
+        stage.daemon.rotate("api", rotated).unwrap();
+        stage.world.api_origin.keep(rotated.as_bytes());
+        let ran = stage.hear(&run.wait_with_output().unwrap());
+        assert!(!ran.stdout.contains("rotatedROTATED"), "{ran:?}");
+        // The stream was cut; the next answer is searched for the new value.
+        let ran = stage
+            .shell(level, "curl -sS https://api.torno.test/public/kept")
+            .good();
+        assert!(ran.stdout.starts_with("sk-live-TRNO"), "{ran:?}");
     });
 }

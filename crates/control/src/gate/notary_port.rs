@@ -129,6 +129,7 @@ impl Ask for NotaryPort {
                 ticket,
                 facts: facts.clone(),
                 pooled: at_hand.pooled,
+                serves: at_hand.serves,
                 watch: at_hand.watch,
             };
             self.send(Outgoing::Question(Box::new(question))).await?;

@@ -3,8 +3,9 @@
 //! assumed of the file system; a thread looks instead.
 //!
 //! A session that holds more than its `limits.disk` is ended. Where the file system itself runs
-//! low, the session that holds most is ended at once, whatever its limit, so that one session can't
-//! stop the record for all. Files that were removed and are still open count.
+//! low, copies of ended sessions go first; if that is not enough the session that holds most is
+//! ended, whatever its limit, so that one session can't stop the record for all. Files that were
+//! removed and are still open count.
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +19,9 @@ use torno_policy::names::SessionId;
 
 /// How often the file system's free space is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long the removal of copies is waited for before a session is named for the space it holds,
+/// and before another one is.
+const REMOVAL_WAIT: Duration = Duration::from_secs(4);
 /// LIMIT: how often each session's files are counted while there is space.
 const COUNT_EVERY: Duration = Duration::from_secs(3);
 /// Below this the file system runs low, or below a twentieth of it where that is less.
@@ -38,6 +42,15 @@ pub(super) struct Over {
     pub(super) low: bool,
 }
 
+/// What the thread says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Spent {
+    /// The file system runs low: what need not be kept should go.
+    Space,
+    /// A session must end.
+    Session(Over),
+}
+
 /// One watched session.
 #[derive(Debug, Clone)]
 struct Watched {
@@ -52,7 +65,7 @@ pub(super) struct DiskWatch(Arc<Mutex<BTreeMap<SessionId, Watched>>>);
 
 impl DiskWatch {
     /// Starts the thread. It ends when nobody hears it any more.
-    pub(super) fn start(directory: PathBuf) -> io::Result<(Self, mpsc::UnboundedReceiver<Over>)> {
+    pub(super) fn start(directory: PathBuf) -> io::Result<(Self, mpsc::UnboundedReceiver<Spent>)> {
         let watch = Self::default();
         let (tell, over) = mpsc::unbounded_channel();
         let looking = watch.clone();
@@ -76,12 +89,17 @@ impl DiskWatch {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn look(&self, directory: &Path, tell: &mpsc::UnboundedSender<Over>) {
+    fn look(&self, directory: &Path, tell: &mpsc::UnboundedSender<Spent>) {
         let mut counted = Instant::now();
+        let mut low = Low::default();
         while !tell.is_closed() {
             std::thread::sleep(LOOK_EVERY);
-            let low = runs_low(directory);
-            if !low && counted.elapsed() < COUNT_EVERY {
+            let step = low.step(runs_low(directory), Instant::now());
+            if step == Step::MakeRoom {
+                // The receiver ends with the launcher.
+                let _ = tell.send(Spent::Space);
+            }
+            if step != Step::NameOne && counted.elapsed() < COUNT_EVERY {
                 continue;
             }
             let sessions = self.sessions().clone();
@@ -89,12 +107,45 @@ impl DiskWatch {
                 let used = usage(&directory.join(id.as_str()), &watched.processes);
                 (id.clone(), used, watched.limit)
             });
-            for over in judge(used.collect(), low) {
+            for over in judge(used.collect(), step == Step::NameOne) {
                 self.remove(&over.session);
-                // The receiver ends with the launcher.
-                let _ = tell.send(over);
+                let _ = tell.send(Spent::Session(over));
             }
             counted = Instant::now();
+        }
+    }
+}
+
+/// What is done about a file system that runs low, one thing at a time: what was told to go needs
+/// a while to be gone, and meanwhile nobody else is to blame.
+#[derive(Debug, Default)]
+struct Low {
+    since: Option<Instant>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Nothing,
+    MakeRoom,
+    NameOne,
+}
+
+impl Low {
+    fn step(&mut self, low: bool, now: Instant) -> Step {
+        match self.since {
+            _ if !low => {
+                self.since = None;
+                Step::Nothing
+            }
+            None => {
+                self.since = Some(now);
+                Step::MakeRoom
+            }
+            Some(since) if now.duration_since(since) < REMOVAL_WAIT => Step::Nothing,
+            Some(_) => {
+                self.since = Some(now);
+                Step::NameOne
+            }
         }
     }
 }
@@ -116,7 +167,7 @@ fn judge(used: Vec<(SessionId, u64, u64)>, low: bool) -> Vec<Over> {
     over.collect()
 }
 
-fn runs_low(directory: &Path) -> bool {
+pub(super) fn runs_low(directory: &Path) -> bool {
     // What can't be asked is not low; the record itself fails closed.
     let Ok(space) = rustix::fs::statvfs(directory) else {
         return false;

@@ -45,6 +45,8 @@ pub(super) struct Places {
     root: bool,
     /// Sessions that are over: nothing of theirs is made again.
     over: BTreeSet<SessionId>,
+    /// Sessions that ended and whose copy was kept.
+    kept: BTreeSet<SessionId>,
 }
 
 impl Places {
@@ -58,6 +60,7 @@ impl Places {
             directory,
             root,
             over: BTreeSet::new(),
+            kept: BTreeSet::new(),
         })
     }
 
@@ -174,6 +177,29 @@ impl Places {
         // Most are small and gone by now; a large one is emptied while others are served.
         let _ = is_done.recv_timeout(REMOVAL_WAIT);
         Ok(())
+    }
+
+    /// A session ended, and its copy stays for `diff` and `apply`.
+    pub(super) fn keep(&mut self, session: &SessionId) {
+        let directory = &self.directory;
+        self.kept.retain(|id| directory.join(id.as_str()).exists());
+        self.kept.insert(session.clone());
+    }
+
+    /// The directories of sessions whose copy was kept, oldest first.
+    pub(super) fn kept<T>(&self, live: &BTreeMap<SessionId, T>) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(&self.directory).into_iter().flatten();
+        let mut kept: Vec<_> = entries
+            .flatten()
+            .filter_map(|entry| {
+                let id = SessionId::parse(entry.file_name().to_str()?).ok()?;
+                let is_kept = self.kept.contains(&id) && !live.contains_key(&id);
+                let changed = entry.metadata().ok()?.modified().ok()?;
+                is_kept.then(|| (changed, entry.path()))
+            })
+            .collect();
+        kept.sort();
+        kept.into_iter().map(|(_, path)| path).collect()
     }
 
     /// Removes the oldest copies beyond [`KEPT_MAX`].

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The sandboxes of this machine: their lives and their id ranges.
 
-use super::disk::DiskWatch;
+use super::disk::{DiskWatch, runs_low};
 use super::levels;
 use super::places::{self, Places};
+use super::removal::remove_tree;
 use super::spare_network::SpareNetwork;
 use crate::orders::{ProbeResult, SandboxOrder, Start};
 use crate::roles::uids;
@@ -292,10 +293,34 @@ impl Sandboxes {
     /// Removes what is left of a session.
     pub(super) fn remove(&mut self, session: &SessionId, keep: bool) -> Result<(), Failed> {
         self.leave(session)?;
-        if !keep {
+        if keep {
+            self.places.keep(session);
+        } else {
             self.places.remove(session)?;
         }
         self.places.drop_old(&self.live)
+    }
+
+    /// Lets go of kept copies, oldest first, as long as the disk runs low. Beside the loop: a large
+    /// tree takes a while.
+    pub(super) fn make_room(&self) {
+        let kept = self.places.kept(&self.live);
+        let removing = std::thread::Builder::new().name("room".to_owned());
+        let removed = removing.spawn(move || {
+            for path in kept {
+                let parent = path.parent().unwrap_or(&path);
+                if !runs_low(parent) {
+                    return;
+                }
+                tracing::warn!("the disk runs low: {} goes", path.display());
+                if let Err(error) = remove_tree(&path) {
+                    tracing::error!("{}: {error}", path.display());
+                }
+            }
+        });
+        if let Err(error) = removed {
+            tracing::error!("no thread to make room: {error}");
+        }
     }
 
     /// Boot probes, made once in this life.

@@ -12,8 +12,9 @@ use torno_audit::{Entry, Event, RequestDecided};
 use torno_notary_protocol::gate::{Answer, Question, Ticket};
 use torno_notary_protocol::receipt::Receipt;
 use torno_policy::decide::decide;
-use torno_policy::decision::{Decision, Refusal};
+use torno_policy::decision::{Decision, Permit, Refusal};
 use torno_policy::facts::{Act, RequestFacts};
+use torno_policy::names::CredentialName;
 
 /// A turn after it was judged.
 pub(super) enum Judged {
@@ -37,6 +38,7 @@ impl Notary {
             ticket,
             facts,
             pooled,
+            serves,
             watch,
         } = question;
         let id = self.gates.get(&gate).map(|row| row.session.clone());
@@ -48,7 +50,9 @@ impl Notary {
         let (decision, watches) = self.watches(decision, watch);
         match (decision, version) {
             // What there is to watch for comes by receipt, whatever the connection.
-            (Decision::Allow(permit), Some(version)) if pooled && !watches => {
+            (Decision::Allow(permit), Some(version))
+                if pooled && !watches && is_served(&permit, serves.as_ref()) =>
+            {
                 // The release is a record too; the next question finds the budget spent.
                 if let Some(session) = self.sessions.get_mut(permit.session()) {
                     session.records += 1;
@@ -153,4 +157,10 @@ impl Notary {
         };
         Ok((version, watching))
     }
+}
+
+/// Whether the connection at hand was used with this very credential before.
+fn is_served(permit: &Permit, serves: Option<&CredentialName>) -> bool {
+    let injection = permit.injection();
+    injection.is_some_and(|injection| serves == Some(&injection.credential))
 }

@@ -86,7 +86,8 @@ fn right(gate: &TakenOver, towards: Towards) -> Vec<u8> {
     text(&match towards {
         Towards::Notary => {
             let facts = facts("api.torno.test", "/public/page");
-            json!({ "ask": [{ "ticket": ticket, "facts": facts, "pooled": false, "watch": 0 }] })
+            json!({ "ask": [{ "ticket": ticket, "facts": facts, "pooled": false,
+                "serves": null, "watch": 0 }] })
         }
         Towards::Dialer => json!({ "ticket": ticket, "receipt": "e30.AAAA" }),
         Towards::Desk => json!("GuestReady"),

@@ -15,7 +15,7 @@ use torno_notary_protocol::receipt::Receipt;
 use torno_notary_protocol::transit;
 use torno_policy::decision::{Reason, Refusal};
 use torno_policy::facts::{Entry, Location, Presented, RequestFacts};
-use torno_policy::names::{Endpoint, Host, Method, Port, RequestPath, Scheme};
+use torno_policy::names::{CredentialName, Endpoint, Host, Method, Port, RequestPath, Scheme};
 use torno_policy::placeholder::Placeholder;
 
 /// What the roles answered.
@@ -110,6 +110,7 @@ impl TakenOver {
             facts,
             pooled,
             // It says that it watches for everything already: it wants the credential at once.
+            serves: CredentialName::parse("api").ok(),
             watch: u64::MAX,
         };
         self.to_notary(&GateMessage::Ask(vec![question]))

@@ -79,3 +79,18 @@ fn who_is_over_its_limit_ends_and_on_a_full_disk_who_holds_most() {
     );
     assert!(ended(&[("s1", 60, 200)], true).is_empty());
 }
+
+#[test]
+fn on_a_low_disk_copies_go_first_and_then_one_session_at_a_time() {
+    let mut low = Low::default();
+    let start = Instant::now();
+    let at = |ms| start + Duration::from_millis(ms);
+    assert_eq!(low.step(false, at(0)), Step::Nothing);
+    assert_eq!(low.step(true, at(100)), Step::MakeRoom);
+    assert_eq!(low.step(true, at(200)), Step::Nothing);
+    assert_eq!(low.step(true, at(4_100)), Step::NameOne);
+    // Whoever was named is being removed: nobody else is ended for it.
+    assert_eq!(low.step(true, at(4_200)), Step::Nothing);
+    assert_eq!(low.step(false, at(4_300)), Step::Nothing);
+    assert_eq!(low.step(true, at(9_000)), Step::MakeRoom);
+}

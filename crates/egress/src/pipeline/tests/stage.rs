@@ -154,7 +154,8 @@ impl Ask for Notary {
             self.watches.lock().unwrap().push(at_hand.watch);
             let watches = self.watched.lock().unwrap().is_some() && at_hand.watch != WATCH;
             let unlock = yes.slot.is_some() || watches;
-            let pooled = at_hand.pooled && !watches;
+            let c1 = CredentialName::parse("c1");
+            let pooled = at_hand.pooled && at_hand.serves == c1.ok() && !watches;
             *self.injects.lock().unwrap() = yes.slot.is_some();
             let credential = (pooled && yes.slot.is_some()).then(|| self.credential());
             let allowed = Box::new(Allowed {
