@@ -7,6 +7,7 @@
 
 use anyhow::{Context, Result, bail};
 use std::io::IsTerminal;
+use std::path::Path;
 use std::process::ExitCode;
 use torno_stage::attempt::{Attempt, Observation, Secrets};
 use torno_stage::canary::Sweep;
@@ -294,6 +295,11 @@ impl Show {
 
     fn end(self) -> bool {
         println!("\nNext, in a repository of your own:");
+        // The directory that this program lies in, where torno, tornod and torno-guest lie too.
+        let beside = std::env::current_exe().ok();
+        if let Some(directory) = beside.as_deref().and_then(Path::parent) {
+            println!("  export PATH={}:$PATH", directory.display());
+        }
         println!("  torno init && torno trust && torno run -- make test\n");
         for failure in &self.tally.failed {
             println!("failed: {failure}");

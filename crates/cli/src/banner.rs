@@ -63,7 +63,10 @@ pub(crate) fn ended(summary: &Summary, offered: bool, context: &Context) {
         ));
     }
     if let Some(more) = more(summary.refused.len()) {
-        text.push_str(&format!("  {more}: `torno audit tail`\n"));
+        text.push_str(&format!("  {more}\n"));
+    }
+    if !summary.refused.is_empty() {
+        text.push_str("  `torno audit tail` shows their paths and refs\n");
     }
     if summary.changed > 0 && !offered {
         let files = if summary.changed == 1 {

@@ -57,6 +57,14 @@ impl Document {
             return Ok(self);
         }
         let known = notary.presets().await?;
+        let mut names = self.presets.iter().map(|(name, _)| name);
+        if let Some(name) = names.find(|name| known.preset(name).is_none()) {
+            return Err(
+                Stop::new(format!("preset `{name}` is not confirmed on this machine"))
+                    .code("preset_unknown")
+                    .next(format!("torno preset learn {name} -- CMD…")),
+            );
+        }
         let name = self.file.as_deref().unwrap_or_else(|| Path::new(NAME));
         self.grant = document::parse(&self.text, &known)
             .map_err(|error| invalid(name, &self.text, &error))?;

@@ -82,8 +82,14 @@ impl Upstreams {
         let Some(text) = read_bounded(path)? else {
             return Ok(Self::default());
         };
-        let file: File = toml::from_str(&text)
-            .with_context(|| format!("`{}` is not as expected", path.display()))?;
+        Self::parse(&text).with_context(|| {
+            let name = path.display();
+            format!("`{name}` is not as expected; correct it, then start tornod again")
+        })
+    }
+
+    fn parse(text: &str) -> anyhow::Result<Self> {
+        let file: File = toml::from_str(text)?;
         let mut upstreams = Self {
             proxy: file.proxy.map(|p| p.address),
             ..Self::default()
@@ -173,6 +179,7 @@ mod tests {
         let host = Host::parse("a.test").unwrap();
         assert!(upstreams.pin(&host, Port::HTTPS).is_some());
         assert!(upstreams.pin(&host, Port::HTTP).is_none());
-        assert!(load(&format!("{pin}{pin}")).is_err());
+        let error = load(&format!("{pin}{pin}")).unwrap_err();
+        assert!(format!("{error:#}").contains("upstreams.toml"), "{error:#}");
     }
 }

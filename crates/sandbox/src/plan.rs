@@ -30,11 +30,11 @@ pub enum PlanError {
     #[error(transparent)]
     Rights(#[from] Refusal),
     /// No runtime.
-    #[error("no runtime for `{level}`: run `{fix}`")]
+    #[error("no runtime for `{level}`: {fix}")]
     RuntimeMissing {
         /// The level asked for.
         level: &'static str,
-        /// The command that brings it.
+        /// What brings it.
         fix: &'static str,
     },
     /// One that can't work.
@@ -208,10 +208,15 @@ pub fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanError> {
     })
 }
 
+/// What brings a usable runsc. Debian 12's is of 2022.
+pub(crate) const RUNSC_FIX: &str = "needs runsc of 2024 or later, and Debian 12's package is too \
+     old: `cargo xtask build` in a checkout brings a newer one, or put `runsc` into `runtimes/` \
+     beside tornod";
+
 fn runtime_for(level: Level, facts: &HostFacts) -> Result<Runtime, PlanError> {
     let (found, fix) = match level {
-        Level::Container => (&facts.container_runtime, "apt-get install crun"),
-        Level::Gvisor => (&facts.gvisor_runtime, "apt-get install runsc"),
+        Level::Container => (&facts.container_runtime, "run `apt-get install crun`"),
+        Level::Gvisor => (&facts.gvisor_runtime, RUNSC_FIX),
         Level::Microvm | Level::Vm => return Err(PlanError::IsolationUnavailable(level.name())),
     };
     let runtime = found.clone().ok_or_else(|| PlanError::RuntimeMissing {

@@ -7,7 +7,7 @@ use crate::cgroup::CgroupError;
 use crate::facts::HostFacts;
 use crate::guarantees::{Guarantees, guarantees};
 use crate::network::NetworkError;
-use crate::plan::{PlanError, plan};
+use crate::plan::{PlanError, RUNSC_FIX, plan};
 use crate::spec::{Level, SandboxId, SandboxSpec, VerifiedGuest, Workspace};
 use crate::start::{StartError, StartInputs, start};
 use std::error::Error;
@@ -17,15 +17,15 @@ use std::time::Duration;
 use thiserror::Error;
 use torno_policy::grant::{FileRules, Limits};
 
-/// What a level lacks here, and the one command that brings it.
+/// What a level lacks here, and what brings it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("isolation `{level}` does not work here: {part}; run `{fix}`")]
+#[error("isolation `{level}` does not work here: {part}")]
 pub struct Missing {
     /// The level.
     pub level: &'static str,
     /// The absent part, in words.
     pub part: String,
-    /// The command.
+    /// The command, or what else brings it. Empty where nothing is known to.
     pub fix: String,
 }
 
@@ -43,12 +43,15 @@ pub fn probe(level: Level, facts: &HostFacts, uid_base: u32) -> Result<Guarantee
         part,
         fix: fix.to_owned(),
     };
+    if matches!(level, Level::Microvm | Level::Vm) {
+        return Err(missing("not in this version".to_owned(), UNKNOWN));
+    }
     if let Err(refusal) = &facts.rights {
         return Err(missing(refusal.part.clone(), &refusal.fix));
     }
     let spec = spec(level, uid_base).map_err(|part| missing(part, "apt-get install dash"))?;
-    let plan = plan(&spec, facts).map_err(|error| missing(error.to_string(), &plan_fix(&error)))?;
-    let pair = UnixStream::pair().map_err(|error| missing(chain(&error), DOCTOR))?;
+    let plan = plan(&spec, facts).map_err(|error| missing(plan_part(&error), &plan_fix(&error)))?;
+    let pair = UnixStream::pair().map_err(|error| missing(chain(&error), UNKNOWN))?;
     let (mut host, inside) = pair;
     let inputs = StartInputs {
         link: inside.into(),
@@ -64,26 +67,38 @@ pub fn probe(level: Level, facts: &HostFacts, uid_base: u32) -> Result<Guarantee
     let removed = started.handle.remove();
     match (heard, removed) {
         (Ok(_), Ok(())) if word == WORD => {
-            guarantees(level, facts).ok_or_else(|| missing("no runtime".to_owned(), DOCTOR))
+            guarantees(level, facts).ok_or_else(|| missing("no runtime".to_owned(), UNKNOWN))
         }
-        (Err(error), _) | (_, Err(error)) => Err(missing(chain(&error), DOCTOR)),
+        (Err(error), _) | (_, Err(error)) => Err(missing(chain(&error), UNKNOWN)),
         (Ok(_), Ok(())) => Err(missing(
             "the sandbox started but said nothing".to_owned(),
-            DOCTOR,
+            UNKNOWN,
         )),
     }
 }
 
-const DOCTOR: &str = "torno doctor";
+/// Nothing is known to bring it; the part says what there is to say.
+const UNKNOWN: &str = "";
+
+fn plan_part(error: &PlanError) -> String {
+    match error {
+        // The fix is said beside it.
+        PlanError::RuntimeMissing { .. } => "no runtime".to_owned(),
+        error => error.to_string(),
+    }
+}
 
 fn plan_fix(error: &PlanError) -> String {
     let fix = match error {
+        PlanError::RuntimeMissing {
+            level: "container", ..
+        } => "apt-get install crun",
         PlanError::RuntimeMissing { fix, .. } => fix,
         PlanError::NftMissing => "apt-get install nftables",
-        PlanError::RuntimeTooOld { .. } => "apt-get install runsc",
+        PlanError::RuntimeTooOld { .. } => RUNSC_FIX,
         PlanError::RuncNeedsRoot => "apt-get install crun",
         PlanError::MountBelow { mount, .. } => return format!("umount '{}'", mount.display()),
-        _ => DOCTOR,
+        _ => UNKNOWN,
     };
     fix.to_owned()
 }
@@ -96,7 +111,7 @@ fn start_fix(error: &StartError) -> &'static str {
             "systemctl set-property tornod.service Delegate=yes"
         }
         StartError::Cgroup(CgroupError::Shared(_)) => "systemd-run --scope -p Delegate=yes tornod",
-        _ => DOCTOR,
+        _ => UNKNOWN,
     }
 }
 

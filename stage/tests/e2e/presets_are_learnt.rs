@@ -96,7 +96,7 @@ fn widened(stage: &Stage, level: &str) {
     stage.torno(&["preset", "remove", "tiny"]).good();
     let ran = stage.run(level, &["true"]);
     assert_eq!(ran.code, Some(125), "{ran:#?}");
-    assert!(ran.stderr.contains("unknown preset"), "{ran:#?}");
+    assert!(ran.stderr.contains("is not confirmed on this"), "{ran:#?}");
     let records = stage.daemon.records().unwrap();
     let count = |kind: &str| {
         records

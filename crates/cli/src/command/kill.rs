@@ -44,6 +44,13 @@ pub(crate) async fn run(kill: &Kill, context: &Context) -> Outcome<u8> {
             let survivors = receipt.sessions.iter().any(|killed| killed.survivors > 0);
             Ok(if survivors { FOUND_WANTING } else { 0 })
         }
+        // The supervisor's byte says no more then: it had nothing to cut.
+        (Err(stop), _) if stop.code.as_deref() == Some("session_unknown") => {
+            let session = session.map(SessionId::as_str).unwrap_or_default();
+            Err(Stop::new(format!("there is no session `{session}`"))
+                .code("session_unknown")
+                .next("look at `torno session list`"))
+        }
         (Err(stop), true) => {
             crate::report(&stop, context);
             note(

@@ -85,8 +85,17 @@ pub(crate) async fn run(command: &Policy, context: &Context) -> Outcome<u8> {
 fn check(file: &Path, context: &Context) -> Outcome<u8> {
     let document = Document::read(file).map_err(wanting)?;
     let lines = document.lines();
-    let human: String = lines.iter().map(|line| format!("  {line}\n")).collect();
-    let value = serde_json::json!({ "valid": true, "grants": lines });
+    let mut human: String = lines.iter().map(|line| format!("  {line}\n")).collect();
+    let unchecked: Vec<_> = document.presets.iter().map(|(name, _)| name).collect();
+    if !unchecked.is_empty() {
+        let names: Vec<_> = unchecked.iter().map(|name| format!("`{name}`")).collect();
+        human.push_str(&format!(
+            "not checked here: preset {}; `torno trust` refuses one that is not confirmed\n",
+            names.join(", ")
+        ));
+    }
+    let value =
+        serde_json::json!({ "valid": true, "grants": lines, "presets_unchecked": unchecked });
     context.show(&value, &format!("valid; it grants:\n{human}"))?;
     Ok(0)
 }

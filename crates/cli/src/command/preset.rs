@@ -125,7 +125,8 @@ async fn confirm(
         return Err(Stop::new("it was not confirmed")
             .code("preset_not_confirmed")
             .next(format!(
-                "read and edit `{}`, then `torno preset confirm {name}`",
+                "answer `y` at a terminal, or `torno preset confirm {name} FILE --yes` after \
+                 reading FILE (what was learnt: `{}`)",
                 learnt(name, context).display()
             )));
     }

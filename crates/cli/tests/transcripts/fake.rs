@@ -166,7 +166,7 @@ fn desk_reply(request: ApiRequest, seen: &Shared) -> (ApiReply, Vec<OwnedFd>) {
         _ if refuses => ApiReply::Failed(Failure {
             code: "isolation_unavailable".into(),
             message: "no level works here\u{1b}[2K".into(),
-            hint: "apt-get install runsc".into(),
+            hint: "apt-get install it".into(),
         }),
         ApiRequest::Start(start) => ApiReply::Started(Box::new(Started {
             session,
@@ -198,6 +198,11 @@ fn desk_reply(request: ApiRequest, seen: &Shared) -> (ApiReply, Vec<OwnedFd>) {
             }])
         }
         ApiRequest::Stop { .. } => ApiReply::Stopped(summary()),
+        ApiRequest::Kill { session: Some(id) } if id != session => ApiReply::Failed(Failure {
+            code: "session_unknown".into(),
+            message: "refused by `standing`".into(),
+            hint: String::new(),
+        }),
         ApiRequest::Kill { .. } => ApiReply::Killed(KillReceipt {
             sessions: vec![KilledSession {
                 session,
@@ -229,7 +234,7 @@ fn desk_reply(request: ApiRequest, seen: &Shared) -> (ApiReply, Vec<OwnedFd>) {
         },
         ApiRequest::Doctor => ApiReply::Doctor(vec![
             level(Isolation::Container, true, None),
-            level(Isolation::Gvisor, false, Some("apt-get install runsc")),
+            level(Isolation::Gvisor, false, Some("apt-get install it")),
         ]),
         ApiRequest::IssueBrainToken { .. } => ApiReply::Token {
             token: "brain".into(),

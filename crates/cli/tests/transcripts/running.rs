@@ -186,7 +186,7 @@ fn a_refusal_of_the_desk_is_printed_once_with_what_to_do() {
     let ran = home.torno(&["run", "--", "exit", "0"]).expect(125);
     assert_eq!(
         ran.err,
-        "torno: no level works here\\u{1b}[2K\nnext: apt-get install runsc\n"
+        "torno: no level works here\\u{1b}[2K\nnext: apt-get install it\n"
     );
     let ran = home
         .torno(&["--output", "json", "run", "--", "exit", "0"])

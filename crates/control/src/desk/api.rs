@@ -338,7 +338,7 @@ impl Connection {
                 isolation: level.isolation,
                 works: level.works,
                 lines,
-                fix: level.fix,
+                fix: level.fix.filter(|fix| !fix.is_empty()),
             }
         };
         Ok(ApiReply::Doctor(levels.into_iter().map(report).collect()))

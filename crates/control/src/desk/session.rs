@@ -205,14 +205,14 @@ impl Sessions {
             .collect()
     }
 
-    /// Rows to show.
+    /// Rows to show, in the order of their starts.
     pub(super) fn rows(&self, only: Option<&SessionId>) -> Vec<SessionRow> {
         let rows = self.rows.borrow();
         let wanted = |id: &&SessionId| only.is_none_or(|only| only == *id);
-        rows.iter()
-            .filter(|(id, _)| wanted(id))
-            .map(|(id, row)| row.shown(id))
-            .collect()
+        let shown = rows.iter().filter(|(id, _)| wanted(id));
+        let mut shown: Vec<_> = shown.map(|(id, row)| row.shown(id)).collect();
+        shown.sort_by_key(|row| row.began_at);
+        shown
     }
 }
 

@@ -21,6 +21,7 @@ use torno_control_api::request::{Failure, StartSession, Started};
 use torno_notary_protocol::desk::{
     Begin, Begun, Choice, DeskMessage, DeskReply, EndCause, Fingerprint,
 };
+use torno_policy::decision::{Reason, Refusal};
 use torno_policy::document;
 use torno_policy::grant::Limits;
 use torno_policy::names::{SessionId, TenantName};
@@ -90,7 +91,8 @@ pub(super) async fn start(
     }
 }
 
-/// Asks for the vault's fingerprints. A sealed vault has none, and nothing to search for.
+/// Asks for the vault's fingerprints. A sealed vault that holds credentials has none to give, so
+/// nothing may enter.
 pub(super) async fn fingerprints(desk: &Desk) -> Result<Vec<Fingerprint>, Failure> {
     let reply = desk
         .notary
@@ -98,8 +100,22 @@ pub(super) async fn fingerprints(desk: &Desk) -> Result<Vec<Fingerprint>, Failur
         .await;
     match reply.map_err(|e| internal(&e))? {
         DeskReply::FingerprintSet { fingerprints, .. } => Ok(fingerprints),
+        DeskReply::Refused { refusal, .. } if refusal.reason == Reason::VaultSealed => {
+            Err(sealed(&refusal))
+        }
         DeskReply::Refused { refusal, .. } => Err(of_refusal(&refusal)),
         _ => Err(out_of_turn("notary")),
+    }
+}
+
+/// Also sessions that use no credential are refused: what enters is searched for all values.
+fn sealed(refusal: &Refusal) -> Failure {
+    Failure {
+        message: "the vault is sealed, so no session and no command starts, not even one that \
+                  uses no credential: what enters could not be searched for the vault's values"
+            .to_owned(),
+        hint: "torno vault unseal".to_owned(),
+        ..of_refusal(refusal)
     }
 }
 
@@ -198,7 +214,7 @@ pub(super) fn out_of_turn(role: &str) -> Failure {
 }
 
 /// A policy refusal, as the API shows it.
-pub(super) fn of_refusal(refusal: &torno_policy::Refusal) -> Failure {
+pub(super) fn of_refusal(refusal: &Refusal) -> Failure {
     Failure {
         code: refusal.reason.code().to_owned(),
         message: format!("refused by `{}`", refusal.rule),

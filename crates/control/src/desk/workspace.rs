@@ -25,6 +25,14 @@ pub(super) async fn stream(
     let copy = desk
         .sessions
         .with(session, |row| row.workspace == WorkspaceMode::Copy);
+    if copy.is_none() {
+        return Err(Failure {
+            code: "session_unknown".to_owned(),
+            message: format!("there is no session `{session}`"),
+            hint: "`torno session list`; copies of sessions are gone once tornod has ended"
+                .to_owned(),
+        });
+    }
     if copy != Some(true) {
         return Err(Failure {
             code: "no_workspace_copy".to_owned(),

@@ -118,7 +118,10 @@ fn from_preset(
         Some(rules) => Ok(rules),
         None => fail(
             preset.span(),
-            format!("unknown preset; learn it with `torno preset learn {name} -- CMD…`"),
+            format!(
+                "preset `{name}` is not confirmed on this machine; \
+                 `torno preset learn {name} -- CMD…`"
+            ),
         ),
     }
 }

@@ -327,7 +327,7 @@ fn rules_that_contradict_themselves_are_refused() {
 fn presets_count_only_when_the_operator_learnt_them() {
     refuse(
         "[install]\nrun = [[\"pip\"]]\nallow = [{ preset = «\"pip\"» }]",
-        "unknown preset",
+        "preset `pip` is not confirmed on this machine",
     );
     refuse(
         "[[allow]]\npreset = \"pip\"\nhost = «\"a.test\"»",

@@ -44,7 +44,10 @@ pub(super) async fn choose(desk: &Desk, wanted: &StartSession) -> Result<ProbeRe
         Some(level) => Err(Failure {
             code: "isolation_unavailable".to_owned(),
             message: level.lines.join("; "),
-            hint: level.fix.unwrap_or_else(|| "run `torno doctor`".to_owned()),
+            hint: level
+                .fix
+                .filter(|fix| !fix.is_empty())
+                .unwrap_or_else(|| "look at `torno doctor`, or choose another level".to_owned()),
         }),
         None => Err(Failure {
             code: "isolation_unavailable".to_owned(),
@@ -58,7 +61,8 @@ fn no_level(levels: &[ProbeResult]) -> Failure {
     let fix = levels
         .iter()
         .find(|l| l.isolation == Isolation::Gvisor)
-        .and_then(|l| l.fix.clone());
+        .and_then(|l| l.fix.clone())
+        .filter(|fix| !fix.is_empty());
     Failure {
         code: "isolation_unavailable".to_owned(),
         message: "no isolation level above `container` works on this machine".to_owned(),
