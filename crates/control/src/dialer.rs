@@ -5,6 +5,7 @@
 
 mod address;
 mod connect;
+mod route;
 
 use crate::confine;
 use crate::orders::{FromSupervisor, Start};

@@ -33,7 +33,8 @@ use tokio::runtime::Runtime;
 /// Every name that a story grants is one label below this.
 pub const DOMAIN: &str = "far.test";
 /// The machine's own addresses, in the namespace that Torno runs in.
-pub const OWN: [&str; 2] = ["11.22.33.2", "2a00:11:22::2"];
+/// The last two are further ones of an interface: as a source the kernel picks the first.
+pub const OWN: [&str; 4] = ["11.22.33.2", "2a00:11:22::2", "11.22.33.3", "2a00:11:22::3"];
 
 const NAME_SERVER: &str = "11.22.33.53:53";
 const HTTPS: &str = "[::]:443";
@@ -52,7 +53,9 @@ ip route add local default dev lo table main
 ip -6 route add local default dev lo table main";
 /// Torno's side: one way out.
 const NEAR: &str = "ip address add 11.22.33.2/24 dev out
+ip address add 11.22.33.3/24 dev out
 ip address add 2a00:11:22::2/64 dev out nodad
+ip address add 2a00:11:22::3/64 dev out nodad
 ip link set out up
 ip route add default via 11.22.33.1
 ip -6 route add default via 2a00:11:22::1";

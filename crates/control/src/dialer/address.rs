@@ -5,7 +5,8 @@
 //! carries an IPv4 address, which is judged by both. Two kinds of global addresses are refused as
 //! well: a cloud's metadata service that has one, and this machine's own.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use super::route::{self, Kind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use torno_policy::names::Host;
 
 /// Blocks of IPv4 that are refused: address, prefix length.
@@ -51,23 +52,12 @@ pub(super) fn may_dial(address: IpAddr) -> bool {
     !is_special && !host.is_metadata()
 }
 
-/// Whether an address is this machine's own. What listens there answers the machine itself, behind
-/// whatever keeps others out. Connecting a datagram socket sends nothing; the kernel picks the
-/// address itself as source only where it is local. What can't be routed can't be dialled either.
+/// Whether an address is this machine's own, be it the first of an interface or not. What listens
+/// there answers the machine itself, behind whatever keeps others out. What nobody can say is taken
+/// for ours; what has no route can't be dialled, and is left to the dialling to say so.
 pub(super) fn is_own(address: IpAddr) -> bool {
-    let any: SocketAddr = match address {
-        IpAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        IpAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    };
-    let source = UdpSocket::bind(any).and_then(|socket| {
-        socket.connect((address, DISCARD))?;
-        socket.local_addr()
-    });
-    source.is_ok_and(|source| source.ip() == address)
+    !matches!(route::kind(address), Ok(Kind::Elsewhere | Kind::Nowhere))
 }
-
-/// Any port does: nothing is sent.
-const DISCARD: u16 = 9;
 
 fn is_special_v4(address: Ipv4Addr) -> bool {
     let mut refused = REFUSED_V4.iter();
@@ -154,6 +144,9 @@ mod tests {
     fn an_address_of_this_machine_is_known_and_a_far_one_is_not_taken_for_it() {
         assert!(is_own(Ipv4Addr::LOCALHOST.into()));
         assert!(is_own(Ipv6Addr::LOCALHOST.into()));
+        // The kernel picks another source for these.
+        assert!(is_own(Ipv4Addr::new(127, 9, 9, 9).into()));
+        assert!(is_own(Ipv4Addr::BROADCAST.into()));
         assert!(!is_own(Ipv4Addr::new(192, 0, 2, 1).into()));
         assert!(!is_own(
             Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into()
