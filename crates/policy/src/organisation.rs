@@ -106,30 +106,28 @@ impl Organisation {
         set.add(policy).map_err(|error| error.to_string())
     }
 
-    /// Judges a request. A path with encoded slashes is judged as both of its readings, and the
-    /// stricter counts: what a rule forbids is not reached by the other spelling.
+    /// Judges a request. A path with escapes that a server may decode is judged in each of its
+    /// readings, and the strictest counts: what a rule forbids is not reached by another spelling.
     #[must_use]
     pub(crate) fn judge_request(&self, subject: Subject<'_>, facts: &RequestFacts) -> Judgement {
-        let judge = |facts| {
+        let judge = |facts: &RequestFacts| {
             // Once for equal ones.
             self.known.answer(Asked::new(subject, facts), |asked| {
                 self.judge(question::request(asked).as_ref())
             })
         };
-        let as_it_is = judge(facts);
-        let Some(path) = facts.path.decoded() else {
-            return as_it_is;
-        };
+        let mut strictest = judge(facts);
         // ATTACK: 075
-        let decoded = judge(&RequestFacts {
-            path,
-            ..facts.clone()
-        });
-        if decoded.verdict < as_it_is.verdict {
-            decoded
-        } else {
-            as_it_is
+        for path in facts.path.readings() {
+            let read = judge(&RequestFacts {
+                path,
+                ..facts.clone()
+            });
+            if read.verdict < strictest.verdict {
+                strictest = read;
+            }
         }
+        strictest
     }
 
     /// Judges one question: deny if a determining `forbid` lacks `@ask` or nothing permits, ask if

@@ -81,6 +81,25 @@ impl RequestPath {
         })
     }
 
+    /// Every other way in which a server may read the path: slashes decoded or not, and the escapes
+    /// of bytes that are canonical raw as well (`%3A` and `:`) decoded or not.
+    pub(crate) fn readings(&self) -> Vec<Self> {
+        let decoded = |path: &str| {
+            let escapes = OTHER_ESCAPES.iter();
+            escapes.fold(path.to_owned(), |path, (from, to)| path.replace(from, to))
+        };
+        let slashes = self.path.replace(ENCODED_SLASH, "/");
+        let mut readings = vec![decoded(&self.path), decoded(&slashes), slashes];
+        readings.sort();
+        readings.dedup();
+        readings.retain(|path| *path != self.path);
+        let whole = |path| Self {
+            path,
+            query: self.query.clone(),
+        };
+        readings.into_iter().map(whole).collect()
+    }
+
     /// The query's bytes, without `?`.
     #[must_use]
     pub fn query(&self) -> Option<&str> {
@@ -90,6 +109,23 @@ impl RequestPath {
 
 /// A slash that is data of its segment, in its one spelling.
 pub(crate) const ENCODED_SLASH: &str = "%2F";
+
+/// Escapes of what may also stand in a path unescaped, but for the slash. Both are canonical: to
+/// some servers they are not the same (RFC 3986 §2.2).
+const OTHER_ESCAPES: [(&str, &str); 12] = [
+    ("%21", "!"),
+    ("%24", "$"),
+    ("%26", "&"),
+    ("%27", "'"),
+    ("%28", "("),
+    ("%29", ")"),
+    ("%2A", "*"),
+    ("%2B", "+"),
+    ("%2C", ","),
+    ("%3A", ":"),
+    ("%3D", "="),
+    ("%40", "@"),
+];
 
 /// LIMIT: 8192 bytes of target; RFC 9110 §4.1 asks for 8000, and real clients stay far below.
 const TARGET_BYTES_MAX: usize = 8192;

@@ -373,3 +373,27 @@ fn what_is_forbidden_is_not_reached_by_an_encoded_slash() {
     assert_eq!(verdict(&permits, "/api/a%2Fb"), Verdict::Allow);
     assert_eq!(verdict(&permits, "/api%2Fx"), Verdict::Deny);
 }
+
+// ATTACK: 075
+#[test]
+fn what_is_forbidden_is_not_reached_by_an_escape_of_what_needs_none() {
+    let session = crate::names::SessionId::parse("s1").unwrap();
+    let subject = Subject {
+        session: &session,
+        phase: crate::standing::Phase::Locked,
+        credential: None,
+    };
+    for raw in ":@!$&'()+,=".chars() {
+        let forbidden = Organisation::parse(&format!(
+            "@id(\"all\") permit (principal, action, resource);\n@id(\"f\") forbid (principal, \
+             action == Action::\"request\", resource) when {{ context.path like \"/v1/a{raw}b/*\" }};"
+        ))
+        .unwrap();
+        let verdict = |path: &str| forbidden.judge_request(subject, &request_to(path)).verdict;
+        let escape = format!("%{:02x}", u32::from(raw));
+        for path in ["/v1/aXb/c", "/v1%2FaXb/c", "/v1/aXb%2Fc"] {
+            assert_eq!(verdict(&path.replace('X', &escape)), Verdict::Deny);
+        }
+        assert_eq!(verdict(&format!("/v1/a{escape}/c")), Verdict::Allow);
+    }
+}

@@ -180,3 +180,17 @@ fn no_reading_of_an_encoded_slash_has_a_dot_segment_or_an_empty_one() {
         check(target, Err(PathError::Escape));
     }
 }
+
+// ATTACK: 075
+#[test]
+fn every_byte_with_two_canonical_spellings_is_read_both_ways() {
+    for byte in (b'!'..=b'~').filter(|byte| is_path_byte(*byte) && !is_unreserved(*byte)) {
+        let escaped = RequestPath::parse(&format!("/a%{byte:02x}b?q")).unwrap();
+        let raw = RequestPath::parse(&format!("/a{}b?q", char::from(byte))).unwrap();
+        assert_eq!(escaped.readings(), [raw.clone()]);
+        assert_eq!(raw.readings(), []);
+    }
+    let both = RequestPath::parse("/a%2Fb%40c").unwrap().readings();
+    let both: Vec<_> = both.iter().map(RequestPath::path).collect();
+    assert_eq!(both, ["/a%2Fb@c", "/a/b%40c", "/a/b@c"]);
+}
