@@ -7,6 +7,7 @@
 
 mod disk;
 mod levels;
+mod over;
 mod places;
 mod removal;
 mod sandboxes;

@@ -3,6 +3,7 @@
 //! install phase. What lies in them was written by workloads: it is walked by handle, and no link
 //! is followed.
 
+use super::over::Over;
 use super::removal::remove_tree;
 use super::sandboxes::Failed;
 use anyhow::{Context, ensure};
@@ -19,8 +20,6 @@ const KEPT_MAX: usize = 20;
 /// LIMIT: directories inside each other that are merged; real trees have a few dozen.
 const DEPTH_MAX: usize = 200;
 
-/// LIMIT: names of ended sessions that are remembered as fenced.
-const OVER_MAX: usize = 10_000;
 /// LIMIT: a killed porter is gone within milliseconds; after this, somebody else writes there.
 const DYING_WAIT: Duration = Duration::from_secs(2);
 /// LIMIT: a porter whose session ended while it copied goes on to the end of its job.
@@ -44,7 +43,7 @@ pub(super) struct Places {
     /// namespace's root is the daemon's own user, who is the only caller.
     root: bool,
     /// Sessions that are over: nothing of theirs is made again.
-    over: BTreeSet<SessionId>,
+    over: Over,
     /// Sessions that ended and whose copy was kept.
     kept: BTreeSet<SessionId>,
 }
@@ -59,7 +58,7 @@ impl Places {
         Ok(Self {
             directory,
             root,
-            over: BTreeSet::new(),
+            over: Over::default(),
             kept: BTreeSet::new(),
         })
     }
@@ -155,11 +154,7 @@ impl Places {
     /// Removes a session's directory and fences its name. However many files it holds, nobody waits
     /// for them: the directory is moved aside and emptied beside us.
     pub(super) fn remove(&mut self, session: &SessionId) -> Result<(), Failed> {
-        self.over.insert(session.clone());
-        // LIMIT: enough names that no order on its way is forgotten; ids are never used again.
-        while self.over.len() > OVER_MAX {
-            self.over.pop_first();
-        }
+        self.over.insert(session);
         let path = self.directory.join(session.as_str());
         let aside = self.directory.join(format!(".removed-{session}"));
         match std::fs::rename(&path, &aside) {
