@@ -21,4 +21,5 @@ pub mod channel;
 pub mod client;
 pub mod kill_only;
 pub mod paths;
+pub mod places;
 pub mod request;

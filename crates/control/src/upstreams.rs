@@ -19,8 +19,10 @@
 
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
+use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use torno_control_api::places::open_trusted;
 use torno_policy::names::{Host, Port};
 
 /// LIMIT: the file and each certificate file; an operator's configuration is small.
@@ -124,19 +126,25 @@ impl Upstreams {
     }
 }
 
-/// The text of a small file, or nothing when there is none.
+/// The text of a small file that only root and we may write, or nothing when there is none.
 pub(crate) fn read_bounded(path: &Path) -> anyhow::Result<Option<String>> {
     let about = || format!("can't read `{}`", path.display());
-    match std::fs::metadata(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).with_context(about),
-        Ok(meta) => ensure!(
-            meta.len() <= FILE_BYTES_MAX,
-            "`{}` is over 1 MiB",
-            path.display()
-        ),
+    let path = &std::path::absolute(path).with_context(about)?;
+    if !path.parent().is_some_and(Path::exists) {
+        return Ok(None);
     }
-    std::fs::read_to_string(path).map(Some).with_context(about)
+    let Some(file) = open_trusted(path).with_context(about)? else {
+        return Ok(None);
+    };
+    let mut text = String::new();
+    let mut file = file.take(FILE_BYTES_MAX + 1);
+    let read = file.read_to_string(&mut text).with_context(about)?;
+    ensure!(
+        u64::try_from(read)? <= FILE_BYTES_MAX,
+        "`{}` is over 1 MiB",
+        path.display()
+    );
+    Ok(Some(text))
 }
 
 fn pem(path: &Path) -> anyhow::Result<String> {
@@ -157,8 +165,44 @@ mod tests {
     fn load(text: &str) -> anyhow::Result<Upstreams> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("upstreams.toml");
-        std::fs::write(&path, text).unwrap();
+        write(&path, text, 0o600);
         Upstreams::load(&path)
+    }
+
+    fn write(path: &Path, text: &str, mode: u32) {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::write(path, text).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn what_others_may_write_is_no_configuration_and_no_certificate() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = dir.path().join("upstreams.toml");
+        let ca = dir.path().join("ca.pem");
+        let named = format!("[[root]]\nfile = \"{}\"\n", ca.display());
+        let pinned = format!(
+            "[[pin]]\nhost='a.test'\nport=1\naddress='127.0.0.1:1'\nca='{}'\n",
+            ca.display()
+        );
+        for text in [named, pinned] {
+            for (mode, ca_mode, open) in [
+                (0o600, 0o644, None),
+                (0o602, 0o644, Some(&own)),
+                (0o600, 0o646, Some(&ca)),
+            ] {
+                write(&own, &text, mode);
+                write(&ca, "-----BEGIN CERTIFICATE-----", ca_mode);
+                let said = Upstreams::load(&own).map_err(|error| format!("{error:#}"));
+                match open {
+                    None => assert!(said.is_ok(), "{said:?}"),
+                    Some(path) => {
+                        let fix = format!("run `chmod go-w {}`", path.display());
+                        assert!(said.unwrap_err().contains(&fix));
+                    }
+                }
+            }
+        }
     }
 
     #[test]

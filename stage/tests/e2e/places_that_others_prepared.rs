@@ -104,6 +104,14 @@ fn start(home: &Path) -> Result<(), String> {
     }
 }
 
+/// An empty file of the operator's.
+fn configure(ground: &Ground, name: &str) {
+    let config = ground.home().join("config");
+    fs::create_dir(&config).unwrap();
+    fs::write(config.join(name), "").unwrap();
+    open(&config.join(name), 0o644);
+}
+
 /// What is prepared, and what is said about it; nothing for what is harmless.
 type Case = (&'static str, fn(&Ground), Option<&'static str>);
 
@@ -213,6 +221,44 @@ const CASES: &[Case] = &[
             chown(&real, Some(STRANGER), None).unwrap();
             fs::remove_dir(g.home()).unwrap();
             symlink(real, g.home()).unwrap();
+        },
+        Some("belongs to uid 65534"),
+    ),
+    (
+        "a configuration of one's own",
+        |g| configure(g, "upstreams.toml"),
+        None,
+    ),
+    (
+        "a stranger's directory for the configuration",
+        |g| {
+            configure(g, "upstreams.toml");
+            chown(g.home().join("config"), Some(STRANGER), None).unwrap();
+        },
+        Some("belongs to uid 65534"),
+    ),
+    (
+        "an empty directory for the configuration that all may write to",
+        |g| {
+            fs::create_dir(g.home().join("config")).unwrap();
+            open(&g.home().join("config"), 0o777);
+        },
+        Some("others may write to"),
+    ),
+    (
+        "upstreams that all may write to",
+        |g| {
+            configure(g, "upstreams.toml");
+            open(&g.home().join("config/upstreams.toml"), 0o666);
+        },
+        Some("chmod go-w"),
+    ),
+    (
+        "a stranger's policy of the organisation",
+        |g| {
+            configure(g, "organisation.cedar");
+            let policy = g.home().join("config/organisation.cedar");
+            chown(policy, Some(STRANGER), None).unwrap();
         },
         Some("belongs to uid 65534"),
     ),

@@ -2,14 +2,15 @@
 //! Directories, sockets and the operator's token, made before any role runs.
 
 use crate::roles::uids;
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use sha2::{Digest, Sha256};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use torno_control_api::channel;
 use torno_control_api::paths::Paths;
+use torno_control_api::places::make_directory;
 
 /// Makes the directories, each 0700 and its role's own.
 pub(super) fn make(paths: &Paths, root: bool) -> anyhow::Result<()> {
@@ -63,62 +64,13 @@ pub(super) fn guest() -> PathBuf {
 
 fn directory(path: &Path, owner: Option<u32>) -> anyhow::Result<()> {
     let about = || format!("can't make `{}`", path.display());
-    nobody_else_prepares(path, owner)?;
-    std::fs::create_dir_all(path).with_context(about)?;
-    // Once more: what was not there a moment ago may have been made by somebody else.
-    nobody_else_prepares(path, owner)?;
-    let meta = std::fs::symlink_metadata(path).with_context(about)?;
-    let own = rustix::process::geteuid().as_raw();
-    ensure!(meta.is_dir(), "`{}` is no directory", path.display());
-    ensure!(
-        meta.uid() == own || Some(meta.uid()) == owner,
-        "`{}` belongs to uid {}; remove it or give it to uid {own}",
-        path.display(),
-        meta.uid()
-    );
+    make_directory(path, owner)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).with_context(about)?;
     if let Some(owner) = owner {
         std::os::unix::fs::chown(path, Some(owner), Some(owner)).with_context(about)?;
     }
     Ok(())
 }
-
-/// Refuses a place that somebody else than its owner could swap: whoever owns a directory above
-/// it, or may write there, can put another directory, or a link, where ours is looked for.
-/// ATTACK: 149
-fn nobody_else_prepares(path: &Path, owner: Option<u32>) -> anyhow::Result<()> {
-    let Some(parent) = path.ancestors().skip(1).find(|above| above.exists()) else {
-        bail!("`{}` has no directory above it", path.display())
-    };
-    // By the way that is named, links included, and by the way that it really goes.
-    let real = parent.canonicalize()?;
-    for above in parent.ancestors().chain(real.ancestors()) {
-        let meta = std::fs::symlink_metadata(above)?;
-        let own = rustix::process::geteuid().as_raw();
-        ensure!(
-            [0, own].contains(&meta.uid()) || Some(meta.uid()) == owner,
-            "`{}` is in the way to `{}` and belongs to uid {}, who could swap it; set TORNO_HOME \
-             to a place of your own",
-            above.display(),
-            path.display(),
-            meta.uid()
-        );
-        let mode = meta.mode();
-        // Root's group is root; a link has no rights of its own.
-        let others = mode & 0o002 != 0 || (mode & 0o020 != 0 && meta.gid() != 0);
-        ensure!(
-            meta.is_symlink() || !others || mode & STICKY != 0,
-            "others may write to `{0}`, and so swap `{1}`; run `chmod go-w {0}`, or set TORNO_HOME \
-             to a place of your own",
-            above.display(),
-            path.display()
-        );
-    }
-    Ok(())
-}
-
-/// In such a directory everybody removes and renames only what is their own (inode(7)).
-const STICKY: u32 = 0o1000;
 
 /// One daemon for one state directory: an exclusive lock, held until the process ends.
 pub(super) fn lock(paths: &Paths) -> anyhow::Result<OwnedFd> {
