@@ -5,13 +5,12 @@
 use crate::context::Context;
 use crate::printable;
 use crate::stop::{Outcome, Stop};
-use std::fs::OpenOptions;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use torno_control_api::channel::Channel;
+use torno_control_api::places::open_log;
 
 /// LIMIT: probes of the levels run in the background; opening the sockets takes milliseconds, so
 /// ten seconds is a slow disk, and more is a fault.
@@ -109,27 +108,14 @@ pub(crate) fn become_program(program: &Path, arguments: &[String]) -> Stop {
 fn spawn(context: &Context) -> Outcome<Child> {
     let program = find(context)?;
     let log = context.paths.log();
-    let failed = |what: &str, error: std::io::Error| {
-        Stop::new(format!("{what} `{}`", log.display()))
-            .because(&error)
+    let failed = |error: &(dyn std::error::Error + 'static)| {
+        Stop::new(format!("`{}` can't be the daemon's log", log.display()))
+            .because(error)
             .next("check the owner and the free space of that directory")
     };
-    if let Some(directory) = log.parent() {
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(directory)
-            .map_err(|error| failed("can't make the directory of", error))?;
-    }
-    let open = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(&log);
-    let out = open.map_err(|error| failed("can't open", error))?;
-    let err = out
-        .try_clone()
-        .map_err(|error| failed("can't open", error))?;
+    // ATTACK: 149
+    let out = open_log(&log).map_err(|error| failed(&error))?;
+    let err = out.try_clone().map_err(|error| failed(&error))?;
     let environment = PASSED_ON
         .iter()
         .filter_map(|name| std::env::var_os(name).map(|value| (*name, value)));

@@ -46,3 +46,41 @@ fn the_argument_and_the_variable_both_forbid_a_start() {
     Ran::of(&command.env_remove("TORNO_NO_START").output().unwrap()).expect(125);
     assert!(!home.directory().join("home/started").exists());
 }
+
+#[test]
+fn no_log_is_opened_through_a_link_or_in_a_place_that_others_may_write_to() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    for case in ["fine", "log", "state", "open"] {
+        let home = Home::alone();
+        let torno = home.beside_script("echo started >&2; exit 3");
+        let place = home.directory().join("home");
+        let outside = home.directory().join("outside");
+        std::fs::create_dir_all(&place).unwrap();
+        std::fs::create_dir(&outside).unwrap();
+        std::fs::write(outside.join("kept"), "kept").unwrap();
+        match case {
+            "log" => {
+                std::fs::create_dir_all(place.join("state")).unwrap();
+                symlink(outside.join("kept"), place.join("state/tornod.log")).unwrap();
+            }
+            "state" => symlink(&outside, place.join("state")).unwrap(),
+            "open" => {
+                let open = std::fs::Permissions::from_mode(0o777);
+                std::fs::set_permissions(&place, open).unwrap();
+            }
+            _ => {}
+        }
+        let mut command = home.program(&torno, &["doctor"]);
+        let ran = Ran::of(&command.env_remove("TORNO_NO_START").output().unwrap()).expect(125);
+        let started = ran.err.contains("tornod ended at once");
+        assert_eq!(started, case == "fine", "{case}: {}", ran.err);
+        assert_eq!(ran.err.contains("can't be the daemon's log"), !started);
+        assert_eq!(
+            place.join("state/tornod.log").is_file(),
+            case != "state" && case != "open"
+        );
+        assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 1, "{case}");
+        let kept = std::fs::read_to_string(outside.join("kept")).unwrap();
+        assert_eq!(kept, "kept", "{case}");
+    }
+}
