@@ -28,7 +28,7 @@ use release::Releasing;
 
 /// One thing that a gate wants answered.
 pub(crate) enum Turn {
-    Question(Question),
+    Question(Box<Question>),
     Unlock(Ticket, Receipt),
 }
 

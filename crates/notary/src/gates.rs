@@ -58,7 +58,11 @@ impl Notary {
         for (gate, message) in batch {
             match message {
                 GateMessage::Ask(questions) => {
-                    turns.extend(questions.into_iter().map(|q| (gate, Turn::Question(q))));
+                    turns.extend(
+                        questions
+                            .into_iter()
+                            .map(|q| (gate, Turn::Question(Box::new(q)))),
+                    );
                 }
                 GateMessage::Unlock { ticket, receipt } => {
                     turns.push((gate, Turn::Unlock(ticket, receipt)));

@@ -48,6 +48,7 @@ fn try_level(level: &str, paths: &Paths) -> Result<String, String> {
         Ok(Rights::Root) => return Err("root needs no namespace".to_owned()),
         Err(refusal) => return Err(refusal.to_string()),
     };
-    let promises = probe(level, &facts, uid_base).map_err(|missing| missing.to_string())?;
+    let promises = probe(level, &facts, uid_base);
+    let promises = promises.map_err(|missing| format!("{missing}; run `{}`", missing.fix))?;
     Ok(format!("{} works", promises.level.name()))
 }

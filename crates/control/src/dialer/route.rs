@@ -24,6 +24,8 @@ const RTM_GETROUTE: u16 = 26;
 const NLM_F_REQUEST: u16 = 1;
 const RTA_DST: u16 = 1;
 const RTN_UNICAST: u8 = 1;
+/// What an error number can be (`MAX_ERRNO`).
+const ERRORS: std::ops::RangeInclusive<i32> = 1..=4095;
 /// Lengths of `nlmsghdr` and `rtmsg`, and the place of `rtm_type` behind both.
 const HEADER: usize = 16;
 const ROUTE: usize = 12;
@@ -82,10 +84,12 @@ fn read(answer: &[u8]) -> rustix::io::Result<Kind> {
         Some(NLMSG_ERROR) => {
             let code = answer.get(HEADER..HEADER + 4);
             let code = code.and_then(|four| four.try_into().ok());
-            let code = code.map_or(0, i32::from_ne_bytes);
-            match Errno::from_raw_os_error(code.saturating_neg()) {
+            let code = code.map_or(0, i32::from_ne_bytes).saturating_neg();
+            if !ERRORS.contains(&code) {
+                return Err(Errno::PROTO);
+            }
+            match Errno::from_raw_os_error(code) {
                 Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::ACCESS => Ok(Kind::Nowhere),
-                _ if code == 0 => Err(Errno::PROTO),
                 other => Err(other),
             }
         }

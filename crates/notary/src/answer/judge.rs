@@ -27,7 +27,7 @@ pub(super) enum Judged {
 impl Notary {
     pub(super) fn judge_turn(&mut self, gate: GateId, turn: Turn, now: Now) -> Judged {
         match turn {
-            Turn::Question(question) => self.judge(gate, question, now),
+            Turn::Question(question) => self.judge(gate, *question, now),
             Turn::Unlock(ticket, receipt) => self.redeem(gate, ticket, &receipt, now),
         }
     }
