@@ -235,12 +235,20 @@ impl Supervisor {
             }
             Order::SpawnPorter { uid, gid } => {
                 let user = self.root.then_some(User { uid, gid });
-                let Spawned { child, channel } = spawn(Role::Porter, user, &self.log)?;
-                self.porters.push(child);
-                let give: Vec<_> = packet.descriptors.iter().map(AsFd::as_fd).collect();
-                channel::send_packet(channel.as_fd(), b"{}", &give)?;
+                // The desk hears of one that can't be made: its end of the channel closes.
+                if let Err(error) = self.spawn_porter(user, &packet.descriptors) {
+                    tracing::error!("no porter: {error:#}");
+                }
             }
         }
+        Ok(())
+    }
+
+    fn spawn_porter(&mut self, user: Option<User>, give: &[OwnedFd]) -> anyhow::Result<()> {
+        let Spawned { child, channel } = spawn(Role::Porter, user, &self.log)?;
+        self.porters.push(child);
+        let give: Vec<_> = give.iter().map(AsFd::as_fd).collect();
+        channel::send_packet(channel.as_fd(), b"{}", &give)?;
         Ok(())
     }
 
