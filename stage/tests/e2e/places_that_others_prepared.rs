@@ -5,7 +5,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use torno_stage::daemon::binaries;
@@ -89,7 +89,7 @@ fn start(home: &Path) -> Result<(), String> {
         let status = program("torno", home)
             .args(["--no-start", "vault", "status"])
             .output();
-        if status.unwrap().status.success() {
+        if status.unwrap().status.success() && stays(&mut child) {
             let pid = rustix::process::Pid::from_child(&child);
             rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
             child.wait().unwrap();
@@ -102,6 +102,14 @@ fn start(home: &Path) -> Result<(), String> {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// Whether it goes on: its notary may answer before its launcher has looked at the sandboxes.
+fn stays(child: &mut Child) -> bool {
+    (0..30).all(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        child.try_wait().unwrap().is_none()
+    })
 }
 
 /// An empty file of the operator's.
