@@ -137,9 +137,10 @@ impl Campaign {
             if hits == NAMED {
                 return Ok(());
             }
-            // At once, and then later and later; sooner again where that came too late.
+            // At once, and then later and later; four times sooner where that came too late, so
+            // that the last tries fall at once again.
             let most = Duration::from_micros(after_us_max(role, step) / 3);
-            let after = most * hits / (1 + (tries - hits) * 2);
+            let after = most * hits / 4_u32.pow(tries - hits);
             hits += u32::from(self.blow("container", Blow { role, step, after }, "named")?);
         }
         if hits < NAMED {
