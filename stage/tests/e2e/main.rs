@@ -28,6 +28,7 @@ mod hostile_gate;
 mod hostile_http_is_refused;
 mod hostile_inputs;
 mod idle_sessions_end;
+mod install_phase_has_its_own_credentials;
 mod install_phase_is_walled_and_locked;
 mod kill_cuts_a_live_stream;
 mod ledger;

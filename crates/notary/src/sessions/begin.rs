@@ -85,20 +85,6 @@ impl Notary {
         narrow(&mut grant.sandbox, &begin.choice)?;
         check_level(grant.sandbox.isolation, begin.effective_isolation)?;
         self.organisation.admits_start(&grant)?;
-        // ATTACK: 105. The phase's gate ends with it, and with it what it knew to scrub.
-        if grant
-            .secrets
-            .iter()
-            .any(|secret| secret.phase == Phase::Install)
-        {
-            let hint = "this version gives no credential to an install phase; take `phase` out";
-            return Err(refusal(
-                Reason::PhaseNotGranted,
-                Layer::Session,
-                "secret",
-                hint,
-            ));
-        }
         Ok(grant)
     }
 
