@@ -229,7 +229,10 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) -> Result<()> {
 }
 
 /// A role's process: the supervisor, or a child of it by the name that it was given.
-fn process(daemon: &Daemon, role: &str) -> Result<Option<Pid>> {
+///
+/// # Errors
+/// When tornod does not run.
+pub fn process(daemon: &Daemon, role: &str) -> Result<Option<Pid>> {
     let supervisor = daemon.pid().context("tornod does not run")?;
     let pid = |number: u32| i32::try_from(number).ok().and_then(Pid::from_raw);
     if role == "supervisor" {

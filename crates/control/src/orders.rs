@@ -84,10 +84,17 @@ pub(crate) enum Order {
     },
     /// Start a porter as this user; the packet carries its descriptors.
     SpawnPorter {
+        /// Whose files it works on.
+        session: SessionId,
         /// The user.
         uid: u32,
         /// The group.
         gid: u32,
+    },
+    /// End the porters of a session that is killed, at once.
+    EndPorters {
+        /// Whose.
+        session: SessionId,
     },
 }
 
@@ -102,12 +109,13 @@ impl Order {
             Self::SpawnGate {
                 session,
                 generation,
-            } => (1, Some(session), generation.0, 0),
-            Self::EndGate { session } => (2, Some(session), 0, 0),
-            Self::SpawnPorter { uid, gid } => (3, None, u64::from(*uid), *gid),
+            } => (1, session, generation.0, 0),
+            Self::EndGate { session } => (2, session, 0, 0),
+            Self::SpawnPorter { session, uid, gid } => (3, session, u64::from(*uid), *gid),
+            Self::EndPorters { session } => (4, session, 0, 0),
         };
         let mut packet = [0_u8; ORDER_BYTES];
-        let name = session.map_or(&[][..], |s| s.as_str().as_bytes());
+        let name = session.as_str().as_bytes();
         let fields = [kind]
             .into_iter()
             .chain(
@@ -143,8 +151,12 @@ impl Order {
                 session: session()?,
             }),
             3 => Some(Self::SpawnPorter {
+                session: session()?,
                 uid: u32::try_from(first).ok()?,
                 gid: second,
+            }),
+            4 => Some(Self::EndPorters {
+                session: session()?,
             }),
             _ => None,
         }
@@ -357,8 +369,14 @@ mod tests {
                 session: session.clone(),
                 generation: Generation(u64::MAX),
             },
-            Order::EndGate { session },
+            Order::EndGate {
+                session: session.clone(),
+            },
+            Order::EndPorters {
+                session: session.clone(),
+            },
             Order::SpawnPorter {
+                session,
                 uid: 1000,
                 gid: u32::MAX,
             },

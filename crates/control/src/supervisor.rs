@@ -8,6 +8,7 @@
 
 mod gates;
 mod places;
+mod porters;
 mod spare;
 
 use crate::orders::{FromSupervisor, Order, Start};
@@ -17,6 +18,7 @@ use crate::spawn::{Spawned, User, spawn};
 use crate::upstreams::{Upstreams, read_bounded};
 use anyhow::{Context, bail};
 use gates::Gates;
+use porters::Porters;
 use spare::Spare;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::Child;
@@ -42,7 +44,7 @@ struct Supervisor {
     standing: Vec<Standing>,
     gates: Gates,
     spare: Spare,
-    porters: Vec<Child>,
+    porters: Porters,
     root: bool,
     log: String,
     upstreams: Upstreams,
@@ -73,7 +75,7 @@ pub(crate) async fn run(paths: &Paths, log: String) -> anyhow::Result<()> {
         standing: Vec::new(),
         gates: Gates::default(),
         spare: Spare::default(),
-        porters: Vec::new(),
+        porters: Porters::default(),
         root,
         log,
         upstreams,
@@ -233,20 +235,26 @@ impl Supervisor {
                     self.gate_left(session).await?;
                 }
             }
-            Order::SpawnPorter { uid, gid } => {
+            Order::SpawnPorter { session, uid, gid } => {
                 let user = self.root.then_some(User { uid, gid });
                 // The desk hears of one that can't be made: its end of the channel closes.
-                if let Err(error) = self.spawn_porter(user, &packet.descriptors) {
+                if let Err(error) = self.spawn_porter(session, user, &packet.descriptors) {
                     tracing::error!("no porter: {error:#}");
                 }
             }
+            Order::EndPorters { session } => self.porters.end(Some(&session)),
         }
         Ok(())
     }
 
-    fn spawn_porter(&mut self, user: Option<User>, give: &[OwnedFd]) -> anyhow::Result<()> {
+    fn spawn_porter(
+        &mut self,
+        session: SessionId,
+        user: Option<User>,
+        give: &[OwnedFd],
+    ) -> anyhow::Result<()> {
         let Spawned { child, channel } = spawn(Role::Porter, user, &self.log)?;
-        self.porters.push(child);
+        self.porters.add(session, child);
         let give: Vec<_> = give.iter().map(AsFd::as_fd).collect();
         channel::send_packet(channel.as_fd(), b"{}", &give)?;
         Ok(())
@@ -267,7 +275,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Ends the gates' processes, then tells who keeps standing, sandboxes and sessions.
+    /// Ends the processes of gates and porters, then tells who keeps standing, sandboxes and
+    /// sessions.
     async fn kill(&mut self, session: Option<&SessionId>) -> anyhow::Result<()> {
         match session {
             Some(session) => {
@@ -275,6 +284,7 @@ impl Supervisor {
             }
             None => self.gates.end_all(),
         }
+        self.porters.end(session);
         let order = FromSupervisor::Kill {
             session: session.cloned(),
         };
@@ -295,8 +305,7 @@ impl Supervisor {
 
     /// Collects ended children. Returns a standing role that died.
     async fn reap(&mut self) -> anyhow::Result<Option<Role>> {
-        self.porters
-            .retain_mut(|porter| !matches!(porter.try_wait(), Ok(Some(_))));
+        self.porters.reap();
         self.spare.reap();
         for session in self.gates.reap() {
             self.gate_left(session).await?;
@@ -318,11 +327,7 @@ impl Supervisor {
             // A launcher that is gone has keepers that do its work.
             let _ = send(launcher, &FromSupervisor::Kill { session: None }, &[]).await;
         }
-        for mut porter in self.porters.drain(..) {
-            // Its job is nobody's any more; it may have ended since.
-            let _ = porter.kill();
-            let _ = porter.wait();
-        }
+        self.porters.end(None);
         let mut children: Vec<Child> = self.standing.drain(..).map(|s| s.child).collect();
         let end = tokio::time::Instant::now() + END_WAIT;
         while tokio::time::Instant::now() < end {

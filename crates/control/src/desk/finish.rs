@@ -85,6 +85,7 @@ pub(super) async fn kill(
     // Everything is cut before anything is cleaned up: no session waits for another's files.
     let mut counts = BTreeMap::new();
     for (_, id) in targets.iter().filter(|(first, _)| *first) {
+        end_porters(desk, id).await;
         counts.insert(id.clone(), destroy(desk, id).await.unwrap_or((0, u32::MAX)));
     }
     let mut killed = Vec::new();
@@ -159,6 +160,14 @@ async fn kill_one(
         .with(id, |row| row.receipt = Some(receipt.clone()));
     desk.sessions.over(id, Life::Killed);
     Ok(receipt)
+}
+
+/// Nothing of a killed session goes on being copied in or brought back.
+async fn end_porters(desk: &Desk, session: &SessionId) {
+    let session = session.clone();
+    if let Err(error) = desk.order(&Order::EndPorters { session }).await {
+        tracing::error!("porters: {error:#}");
+    }
 }
 
 /// Gate gone, every process of the sandbox gone: the census before and after, when there was one.

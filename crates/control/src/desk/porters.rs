@@ -7,10 +7,12 @@ use crate::role_channel::{receive, send};
 use anyhow::Context;
 use std::os::fd::{AsFd, BorrowedFd};
 use torno_control_api::channel::{self, Channel, Peer};
+use torno_policy::names::SessionId;
 
 /// Runs one job to its end. The descriptors are the job's, in [`PorterJob`]'s order.
 pub(super) async fn run(
     desk: &Desk,
+    session: &SessionId,
     caller: Peer,
     job: &PorterJob,
     give: &[BorrowedFd<'_>],
@@ -18,6 +20,7 @@ pub(super) async fn run(
     let (ours, theirs) = channel::pair().context("socket pair")?;
     let ours = Channel::new(ours)?;
     let order = Order::SpawnPorter {
+        session: session.clone(),
         uid: caller.uid,
         gid: caller.gid,
     };

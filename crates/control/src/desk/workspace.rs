@@ -69,7 +69,7 @@ pub(super) async fn stream(
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)
         .context("pipe")
         .map_err(|e| internal(&e))?;
-    let desk = Rc::clone(desk);
+    let (desk, session) = (Rc::clone(desk), session.clone());
     tokio::task::spawn_local(async move {
         let give = [
             original.as_fd(),
@@ -77,7 +77,7 @@ pub(super) async fn stream(
             baseline.as_fd(),
             writer.as_fd(),
         ];
-        if let Err(error) = porters::run(&desk, caller, &job, &give).await {
+        if let Err(error) = porters::run(&desk, &session, caller, &job, &give).await {
             tracing::error!("porter: {error:#}");
         }
     });
@@ -104,7 +104,7 @@ pub(super) async fn count_changes(desk: &Rc<Desk>, session: &SessionId) {
             .context("no workspace directory came")?;
         let baseline = desk.baseline(session, false)?;
         let give = [changed.as_fd(), baseline.as_fd()];
-        match porters::run(desk, owner, &PorterJob::Count, &give).await? {
+        match porters::run(desk, session, owner, &PorterJob::Count, &give).await? {
             PorterReply::Done { changed } => Ok(changed),
             other => anyhow::bail!("{other:?}"),
         }

@@ -35,7 +35,14 @@ impl Attempt<'_> {
             let job = PorterJob::Search {
                 fingerprints: fingerprints.to_vec(),
             };
-            let reply = porters::run(self.desk, self.caller, &job, &[source.as_fd()]).await;
+            let reply = porters::run(
+                self.desk,
+                self.session,
+                self.caller,
+                &job,
+                &[source.as_fd()],
+            )
+            .await;
             return Ok((hidden(reply)?, Some(source)));
         }
         let hidden = self.copy_in(&source, &target, None, fingerprints).await?;
@@ -63,7 +70,7 @@ impl Attempt<'_> {
             only,
         };
         let give = [source.as_fd(), target.as_fd(), baseline.as_fd()];
-        hidden(porters::run(self.desk, self.caller, &job, &give).await)
+        hidden(porters::run(self.desk, self.session, self.caller, &job, &give).await)
     }
 
     /// The launcher's directory for a phase's workspace.

@@ -154,7 +154,14 @@ impl Attempt<'_> {
             .baseline(self.session, true)
             .map_err(|e| internal(&e))?;
         let give = [target.as_fd(), baseline.as_fd()];
-        let reply = porters::run(self.desk, self.caller, &PorterJob::Note, &give).await;
+        let reply = porters::run(
+            self.desk,
+            self.session,
+            self.caller,
+            &PorterJob::Note,
+            &give,
+        )
+        .await;
         match reply.map_err(|e| internal(&e))? {
             PorterReply::Done { .. } => Ok(()),
             PorterReply::Failed { message } => Err(internal(&anyhow!(message))),
