@@ -17,6 +17,8 @@ use torno_control_api::places::open_log;
 const START_WAIT: Duration = Duration::from_secs(10);
 /// LIMIT: between two looks at the sockets; below what a person notices.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Puts what it becomes into a scope of its own.
+const SYSTEMD_RUN: &str = "/usr/bin/systemd-run";
 /// What the daemon gets of our environment. Everything else stays here, tokens above all (I13).
 const PASSED_ON: [&str; 13] = [
     "PATH",
@@ -54,7 +56,36 @@ pub(crate) async fn ensure(context: &Context, socket: &Path) -> Outcome {
         .next("start `tornod`, or run this again without `--no-start` and TORNO_NO_START"));
     }
     context.progress("starting tornod");
-    let mut child = spawn(context)?;
+    if let Some(scope) = own_scope() {
+        match start(context, &scope).await {
+            Ok(()) => return Ok(()),
+            // Without a group of its own it comes up all the same, and says what it lacks.
+            Err(_) => context.progress("systemd gives no group; starting tornod without one"),
+        }
+    }
+    start(context, &[]).await
+}
+
+/// The words before `tornod` that give it a cgroup of its own, where it could hand on no limits
+/// otherwise: on hosts with v2 alone that systemd runs, a login session's group is shared with the
+/// shell (cgroups(7), "no internal processes"; systemd.resource-control(5), `Delegate=`).
+fn own_scope() -> Option<Vec<&'static str>> {
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let is_v2_alone = own.lines().count() == 1 && own.starts_with("0::");
+    let is_here = Path::new(SYSTEMD_RUN).is_file() && Path::new("/run/systemd/system").is_dir();
+    (is_v2_alone && is_here).then(|| {
+        let mut words = vec![SYSTEMD_RUN, "--quiet", "--scope", "--collect"];
+        if !rustix::process::geteuid().is_root() {
+            words.push("--user");
+        }
+        words.extend(["--property=Delegate=yes", "--description=tornod", "--"]);
+        words
+    })
+}
+
+/// Starts the daemon after these words, and waits for its sockets.
+async fn start(context: &Context, before: &[&str]) -> Outcome {
+    let mut child = spawn(context, before)?;
     let sockets = [context.paths.desk_socket(), context.paths.notary_socket()];
     let token = context.paths.operator_token();
     let up = || sockets.iter().all(|s| answers(s)) && token.exists();
@@ -73,6 +104,10 @@ pub(crate) async fn ensure(context: &Context, socket: &Path) -> Outcome {
             break;
         }
         tokio::time::sleep(LOOK_EVERY).await;
+    }
+    if ended.is_none() && !before.is_empty() {
+        // It waits for systemd, and must not come up beside the next one.
+        let _ = child.kill();
     }
     let mut stop = Stop::new(match ended {
         Some(status) => format!("tornod ended at once ({status})"),
@@ -105,7 +140,7 @@ pub(crate) fn become_program(program: &Path, arguments: &[String]) -> Stop {
     Stop::new(format!("`{}` can't be run", program.display())).because(&error)
 }
 
-fn spawn(context: &Context) -> Outcome<Child> {
+fn spawn(context: &Context, before: &[&str]) -> Outcome<Child> {
     let program = find(context)?;
     let log = context.paths.log();
     let failed = |error: &(dyn std::error::Error + 'static)| {
@@ -119,7 +154,15 @@ fn spawn(context: &Context) -> Outcome<Child> {
     let environment = PASSED_ON
         .iter()
         .filter_map(|name| std::env::var_os(name).map(|value| (*name, value)));
-    Command::new(&program)
+    let mut command = match before.split_first() {
+        Some((first, rest)) => {
+            let mut command = Command::new(first);
+            command.args(rest).arg(&program);
+            command
+        }
+        None => Command::new(&program),
+    };
+    command
         .env_clear()
         .envs(environment)
         .current_dir("/")

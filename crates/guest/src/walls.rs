@@ -211,8 +211,9 @@ const WRITABLE: [&str; 14] = [
     "/dev/console",
 ];
 
-/// The first version whose rules can't be passed by truncation or by linking out.
-const FILES_ABI: ABI = ABI::V3;
+/// The first version that lets files be moved between writable places (Linux 5.19). Truncation it
+/// does not hold back below version 3; read-only mounts do. The launcher says which version is here.
+const FILES_ABI: ABI = ABI::V2;
 /// The first version with scopes, and the newest whose rights were tried here.
 const SCOPE_ABI: ABI = ABI::V6;
 // LIMIT: more than any build tool opens, and a descriptor costs the kernel about 1 KiB.

@@ -84,6 +84,8 @@ pub struct HostFacts {
     /// Mount points that the kernel keeps with the directory below which they lie: every one of
     /// the host, where the launcher is root of a namespace only (mount_namespaces(7)).
     pub locked_mounts: Vec<PathBuf>,
+    /// The kernel's landlock; 0 for none.
+    pub landlock_version: u32,
     /// Most open files that a process inside may be given.
     pub open_files_max: u64,
 }
@@ -134,6 +136,7 @@ impl HostFacts {
             rights,
             cgroups,
             locked_mounts,
+            landlock_version: crate::sys::landlock_version(),
             open_files_max: open_files_max(),
         }
     }

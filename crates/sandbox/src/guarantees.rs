@@ -69,12 +69,12 @@ pub fn guarantees(level: Level, facts: &HostFacts) -> Option<Guarantees> {
         boundary,
         network_stack,
         runtime: runtime.version.clone(),
-        walls: walls(is_container, runtime.kind),
+        walls: walls(is_container, runtime.kind, facts.landlock_version),
         warnings: warnings.collect(),
     })
 }
 
-fn walls(is_container: bool, kind: RuntimeKind) -> Vec<Wall> {
+fn walls(is_container: bool, kind: RuntimeKind, landlock_version: u32) -> Vec<Wall> {
     let stands = |name, how| Wall {
         name,
         stands: true,
@@ -104,10 +104,7 @@ fn walls(is_container: bool, kind: RuntimeKind) -> Vec<Wall> {
             )
         },
         if is_container {
-            stands(
-                "landlock",
-                "raised inside by the agent on each program it runs",
-            )
+            stands("landlock", landlock(landlock_version))
         } else {
             absent("landlock", "the user-space kernel has none")
         },
@@ -140,6 +137,21 @@ fn walls(is_container: bool, kind: RuntimeKind) -> Vec<Wall> {
     ]
 }
 
+/// What the wall holds back depends on the kernel (landlock(7), "Compatibility").
+fn landlock(version: u32) -> &'static str {
+    match version {
+        6.. => "raised inside by the agent on each program it runs",
+        3..6 => {
+            "raised inside by the agent on each program it runs; on this kernel programs may \
+             signal the agent's own processes"
+        }
+        _ => {
+            "raised inside by the agent on each program it runs; on this kernel programs may \
+             signal the agent's own processes, and only read-only mounts hold back truncation"
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,5 +181,21 @@ mod tests {
             ["landlock", "inodes", "workspace_quota"]
         );
         assert_eq!(guarantees(Level::Microvm, &facts()), None);
+    }
+
+    #[test]
+    fn an_older_landlock_says_what_it_leaves_out() {
+        let how = |landlock_version| {
+            let facts = HostFacts {
+                landlock_version,
+                ..facts()
+            };
+            let walls = guarantees(Level::Container, &facts).unwrap().walls;
+            let wall = walls.into_iter().find(|wall| wall.name == "landlock");
+            wall.unwrap().how
+        };
+        assert!(!how(6).contains("this kernel"));
+        assert!(how(3).contains("signal") && !how(3).contains("truncation"));
+        assert!(how(2).contains("signal") && how(2).contains("truncation"));
     }
 }

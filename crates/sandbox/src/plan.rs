@@ -45,6 +45,12 @@ pub enum PlanError {
         /// What is here.
         found: String,
     },
+    /// The agent could not raise its wall.
+    #[error(
+        "this kernel's landlock has version {0}, and `container` needs {LANDLOCK_VERSION}: boot \
+         Linux 5.19 or later with `landlock` among its `lsm=`"
+    )]
+    LandlockTooOld(u32),
     /// No nft.
     #[error("nft is not installed: run `apt-get install nftables`")]
     NftMissing,
@@ -184,6 +190,9 @@ pub fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanError> {
     if runtime.kind == RuntimeKind::Runc && rights != Rights::Root && !facts.cgroups.v1.is_empty() {
         return Err(PlanError::RuncNeedsRoot);
     }
+    if spec.level == Level::Container && facts.landlock_version < LANDLOCK_VERSION {
+        return Err(PlanError::LandlockTooOld(facts.landlock_version));
+    }
     let rules = WorkspaceRules::parse(&spec.files)?;
     let tree = tree(spec, facts)?;
     check_mounts(&tree, &facts.locked_mounts)?;
@@ -207,6 +216,9 @@ pub fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanError> {
         runtime,
     })
 }
+
+/// With version 1 no file could be moved into another directory.
+const LANDLOCK_VERSION: u32 = 2;
 
 /// What brings a usable runsc. Debian 12's is of 2022.
 pub(crate) const RUNSC_FIX: &str = "needs runsc of 2024 or later, and Debian 12's package is too \

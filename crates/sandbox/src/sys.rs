@@ -26,6 +26,16 @@ pub fn close_inherited() -> io::Result<()> {
     }
 }
 
+/// The version of the kernel's landlock (landlock_create_ruleset(2)); 0 where it is absent or off.
+pub(crate) fn landlock_version() -> u32 {
+    /// `LANDLOCK_CREATE_RULESET_VERSION`, for which libc has no name.
+    const VERSION: libc::c_long = 1;
+    let none: libc::c_long = 0;
+    // SAFETY: with this flag the call takes a null pointer and the size 0, and makes nothing.
+    let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, none, VERSION) };
+    u32::try_from(version).unwrap_or(0)
+}
+
 /// Attributes of a mount (`MOUNT_ATTR_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MountAttributes {

@@ -35,6 +35,7 @@ pub(crate) fn facts() -> HostFacts {
         },
         rights: Ok(Rights::Root),
         locked_mounts: vec![],
+        landlock_version: 6,
         open_files_max: 65_536,
     }
 }
@@ -186,6 +187,15 @@ fn a_level_without_its_parts_is_refused_with_the_command_that_brings_them() {
         plan(&spec(Level::Container), &bare).unwrap_err(),
         PlanError::NftMissing
     );
+    let bare = HostFacts {
+        landlock_version: 1,
+        ..facts()
+    };
+    assert_eq!(
+        plan(&spec(Level::Container), &bare).unwrap_err(),
+        PlanError::LandlockTooOld(1)
+    );
+    assert!(plan(&spec(Level::Gvisor), &bare).is_ok());
     let mut old = facts();
     if let Some(runtime) = &mut old.gvisor_runtime {
         runtime.version = "runsc version 0.0~20221219.0".into();
