@@ -5,6 +5,7 @@
 //! that can't be had is said loudly and left out.
 
 use crate::build::{self, Profile};
+use crate::debian;
 use crate::packages::Graph;
 use crate::setup;
 use crate::shell;
@@ -54,7 +55,7 @@ pub(crate) fn run(root: &Path, which: &str, json: &Path) -> Result<()> {
     let directory = Graph::load(root)?.target.join("tools/bench");
     std::fs::create_dir_all(&directory).context("no directory of peers")?;
     let built = build::run(root, Profile::Release, &tools).context("build")?;
-    bring("Debian packages", debian(&directory));
+    bring("Debian packages", packages(&directory));
     if which != "start" {
         bring("mitmproxy", mitmproxy(&directory));
         bring("hudsucker", hudsucker(root, &directory));
@@ -72,7 +73,7 @@ fn bring(name: &str, result: Result<()>) {
     }
 }
 
-fn debian(directory: &Path) -> Result<()> {
+fn packages(directory: &Path) -> Result<()> {
     let root = directory.join("root");
     let places = [PathBuf::from("/"), root.clone()];
     let there = |program: &str| {
@@ -89,22 +90,8 @@ fn debian(directory: &Path) -> Result<()> {
     for peer in &missing {
         eprintln!("   missing: {} ({})", peer.package, peer.reason);
     }
-    let archives = directory.join("archives");
-    std::fs::create_dir_all(archives.join("partial")).context("no directory of archives")?;
-    // What is missing of the libraries comes along; the state of the system stays.
-    shell::run(
-        shell::program("apt-get")
-            .args(["install", "-y", "-q", "--no-install-recommends"])
-            .args(["--no-upgrade", "--download-only", "-o"])
-            .arg(format!("Dir::Cache::archives={}/", archives.display()))
-            .args(missing.iter().map(|peer| peer.package)),
-    )?;
-    for entry in std::fs::read_dir(&archives).context("cannot list the archives")? {
-        let path = entry.context("cannot list the archives")?.path();
-        if path.extension().is_some_and(|extension| extension == "deb") {
-            shell::run(shell::program("dpkg").arg("-x").arg(&path).arg(&root))?;
-        }
-    }
+    let packages: Vec<&str> = missing.iter().map(|peer| peer.package).collect();
+    debian::unpack(&packages, &directory.join("archives"), &root)?;
     let still: Vec<&str> = missing
         .iter()
         .filter(|peer| !there(peer.program))

@@ -10,6 +10,7 @@ mod bench;
 mod boundaries;
 mod build;
 mod campaign;
+mod debian;
 mod fuzz;
 mod lanes;
 mod packages;
@@ -17,6 +18,7 @@ mod setup;
 mod shell;
 mod skips;
 mod source;
+mod stock;
 mod tidy;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -101,6 +103,8 @@ enum Campaign {
         #[arg(long)]
         seed: Option<u64>,
     },
+    /// A stock Debian 12, booted by emulation: both levels as root and as a user (root, QEMU).
+    Stock,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -138,6 +142,9 @@ fn run(task: &Task) -> anyhow::Result<()> {
         Task::Campaign {
             which: Campaign::Decide { pairs, seed },
         } => campaign::decide(&root, *pairs, *seed),
+        Task::Campaign {
+            which: Campaign::Stock,
+        } => stock::run(&root),
         Task::Bench { which, json } => {
             let which = match which {
                 None => "all",

@@ -3,7 +3,7 @@
 //! It is taken by an apt of its own: this machine's archive address and installed keyring, lists
 //! and cache below `target/`, signature checked by apt, unpacked and not installed.
 
-use crate::shell;
+use crate::{debian, shell};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 
@@ -23,8 +23,7 @@ pub(super) fn find(root: &Path) -> Option<PathBuf> {
 
 /// Downloads and unpacks Debian's newer package.
 pub(super) fn unpack(root: &Path) -> Result<PathBuf> {
-    let sources = sources()?;
-    let archive = archive(&sources).context("this machine's apt sources name no Debian archive")?;
+    let archive = debian::archive()?;
     let apt = root.join("target/tools/apt");
     for directory in ["lists/partial", "archives/partial", "empty.d"] {
         std::fs::create_dir_all(apt.join(directory)).context("cannot make target/tools/apt")?;
@@ -81,35 +80,6 @@ fn own_apt(apt: &Path) -> std::process::Command {
     command
 }
 
-fn sources() -> Result<String> {
-    let mut text = std::fs::read_to_string("/etc/apt/sources.list").unwrap_or_default();
-    let parts = std::fs::read_dir("/etc/apt/sources.list.d");
-    for entry in parts.into_iter().flatten() {
-        let path = entry.context("cannot list the apt sources")?.path();
-        if path
-            .extension()
-            .is_some_and(|e| e == "sources" || e == "list")
-        {
-            text.push('\n');
-            text.push_str(&std::fs::read_to_string(path).unwrap_or_default());
-        }
-    }
-    Ok(text)
-}
-
-/// The address of the main Debian archive in sources of either format.
-fn archive(sources: &str) -> Option<&str> {
-    let is_main = |uri: &&str| uri.trim_end_matches('/').ends_with("/debian");
-    sources.lines().find_map(|line| {
-        let mut words = line.split_whitespace();
-        match words.next() {
-            Some("URIs:") => words.find(is_main),
-            Some("deb") => words.find(is_main),
-            _ => None,
-        }
-    })
-}
-
 fn usable(runsc: &Path) -> bool {
     if !runsc.is_file() {
         return false;
@@ -130,16 +100,6 @@ fn year(version: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_archive_is_found_in_both_formats() {
-        let new = "Types: deb\n# URIs: x\nURIs: http://mirror.test/debian\nSuites: bookworm\n";
-        assert_eq!(archive(new), Some("http://mirror.test/debian"));
-        let old = "deb [arch=amd64] http://mirror.test/debian/ bookworm main\n";
-        assert_eq!(archive(old), Some("http://mirror.test/debian/"));
-        let security = "deb http://mirror.test/debian-security bookworm-security main\n";
-        assert_eq!(archive(security), None);
-    }
 
     #[test]
     fn the_year_decides() {
