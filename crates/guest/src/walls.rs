@@ -211,8 +211,8 @@ const WRITABLE: [&str; 14] = [
     "/dev/console",
 ];
 
-/// The first version that lets files be moved between writable places (Linux 5.19). Truncation it
-/// does not hold back below version 3; read-only mounts do. The launcher says which version is here.
+/// The first version that lets files be moved between writable places (Linux 5.19). It does not
+/// hold back truncation, as version 3 does; read-only mounts do. The launcher says what is here.
 const FILES_ABI: ABI = ABI::V2;
 /// The first version with scopes, and the newest whose rights were tried here.
 const SCOPE_ABI: ABI = ABI::V6;
