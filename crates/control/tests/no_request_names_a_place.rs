@@ -23,6 +23,7 @@ fn api() -> Vec<Value> {
         "endpoint": { "scheme": "https", "host": "a.example.org", "port": 443 },
         "method": "GET",
         "path": ["/x", null],
+        "websocket": true,
         "presented": [{ "location": { "header": "authorization" }, "digest": digest }],
         "own_credentials": ["x-api-key"],
         "git": { "repository": "/a/b", "operation": { "push": [

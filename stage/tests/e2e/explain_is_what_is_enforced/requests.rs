@@ -92,6 +92,7 @@ fn facts(host: &str, method: &str, target: &str) -> RequestFacts {
         },
         method: Method::parse(method).unwrap(),
         path: RequestPath::parse(target).unwrap(),
+        websocket: false,
         presented: Vec::new(),
         own_credentials: Vec::new(),
         git: None,
