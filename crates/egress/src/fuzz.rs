@@ -162,9 +162,8 @@ fn unframe(data: &[u8], sender: Sender, size: usize) -> (Vec<(Event, Vec<u8>)>, 
     loop {
         let unread = data.get(start..end).unwrap_or_default();
         let Ok((count, event)) = messages.next(unread, &mut payload) else {
-            let is_whole = |(event, _): &(Event, Vec<u8>)| {
-                matches!(event, Event::Piece { is_last: true, .. })
-            };
+            let is_whole =
+                |(event, _): &(Event, Vec<u8>)| matches!(event, Event::Piece { is_last: true, .. });
             let whole = said.iter().rposition(is_whole).map_or(0, |at| at + 1);
             let beats = said.split_off(whole).into_iter();
             said.extend(beats.filter(|(event, _)| !matches!(event, Event::Piece { .. })));

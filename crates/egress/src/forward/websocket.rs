@@ -65,8 +65,7 @@ fn verify<'a>(answer: &Answer, offer: &'a Offer) -> Result<Option<&'a str>, Faul
     let fault = || Fault::answer("the far end's answer 101 is no handshake of RFC 6455");
     let head = &answer.head;
     let one = |name| head.single(name).map_err(|_| fault());
-    let is_upgrade =
-        one("upgrade")?.is_some_and(|value| value.eq_ignore_ascii_case(b"websocket"));
+    let is_upgrade = one("upgrade")?.is_some_and(|value| value.eq_ignore_ascii_case(b"websocket"));
     let is_named = list_members(head.values("connection")).any(|name| name == "upgrade");
     let accepted = one("sec-websocket-accept")? == Some(accept(&offer.key).as_bytes());
     let is_framed = framing(head) != Ok(None);
@@ -101,11 +100,7 @@ fn write_head(
     out.extend_from_slice(b"HTTP/1.1 101 Switching Protocols\r\n");
     push_field(out, b"upgrade", b"websocket");
     push_field(out, b"connection", b"Upgrade");
-    push_field(
-        out,
-        b"sec-websocket-accept",
-        accept(&offer.key).as_bytes(),
-    );
+    push_field(out, b"sec-websocket-accept", accept(&offer.key).as_bytes());
     if let Some(protocol) = protocol {
         let field = crate::head::Field {
             name: "sec-websocket-protocol",

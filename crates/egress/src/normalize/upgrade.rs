@@ -177,12 +177,17 @@ mod tests {
 
     #[test]
     fn subprotocols_are_tokens_each_offered_once() {
-        let offered = with("sec-websocket-protocol: chat.v2,\tMQTT").unwrap().unwrap();
+        let offered = with("sec-websocket-protocol: chat.v2,\tMQTT")
+            .unwrap()
+            .unwrap();
         assert_eq!(offered.protocols, ["chat.v2", "MQTT"]);
         let mut head = Vec::new();
         offered.push_fields(&mut head);
         let head = String::from_utf8(head).unwrap();
-        assert!(head.ends_with("sec-websocket-protocol: chat.v2, MQTT\r\n"), "{head}");
+        assert!(
+            head.ends_with("sec-websocket-protocol: chat.v2, MQTT\r\n"),
+            "{head}"
+        );
         assert!(!head.contains("extensions"));
         for wrong in ["a, a", "a,,b", "", "a b", "a/b", "\"a\""] {
             let line = format!("sec-websocket-protocol: {wrong}");

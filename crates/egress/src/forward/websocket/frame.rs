@@ -99,7 +99,9 @@ impl FrameHead {
             return Ok(None);
         };
         let (is_masked, short) = (second & MASKED != 0, second & !MASKED);
-        if is_masked != (sender == Sender::Client) || (opcode.is_control() && short > CONTROL_BYTES_MAX) {
+        if is_masked != (sender == Sender::Client)
+            || (opcode.is_control() && short > CONTROL_BYTES_MAX)
+        {
             return Err(Violation::Protocol);
         }
         let Some((length, rest)) = read_length(short, rest)? else {
@@ -151,6 +153,16 @@ pub(crate) fn apply_mask(data: &mut [u8], mask: Mask, at: usize) {
             *byte ^= key;
         }
     }
+}
+
+/// Bytes that a frame takes beside its payload.
+pub(crate) fn head_bytes(payload: &[u8], is_masked: bool) -> usize {
+    let length = match payload.len() {
+        0..126 => 0,
+        126..65_536 => 2,
+        _ => 8,
+    };
+    2 + length + if is_masked { 4 } else { 0 }
 }
 
 /// Appends one frame.

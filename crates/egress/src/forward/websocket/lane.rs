@@ -42,12 +42,11 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// Adds a frame. Gives the bytes that it takes beside its payload.
-    pub(super) fn push(&mut self, how: (Opcode, bool), payload: &[u8]) -> Result<usize, Fault> {
-        let before = self.out.len() + payload.len();
+    /// Adds a frame.
+    pub(super) fn push(&mut self, how: (Opcode, bool), payload: &[u8]) -> Result<(), Fault> {
         let mask = self.masks.map(fresh_mask).transpose()?;
         push_frame(&mut self.out, how, mask, payload);
-        Ok(self.out.len().saturating_sub(before))
+        Ok(())
     }
 
     /// Whether what is collected is worth a write.

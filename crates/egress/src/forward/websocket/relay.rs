@@ -9,7 +9,7 @@
 //! silence of both ─▶ 1001                          revocation (from outside) ─▶ 1008, and a reset
 //! ```
 
-use super::frame::{Opcode, Sender, Violation};
+use super::frame::{Opcode, Sender, Violation, head_bytes};
 use super::lane::{Lane, Quiet};
 use super::message::{Event, Kind, Messages};
 use crate::connect::Upstream;
@@ -251,8 +251,8 @@ async fn outbound(
             }
         };
         if let Some(how) = how {
-            let beside = to.push(how, &data)?;
-            tally.usage.spend(beside)?;
+            tally.usage.spend(head_bytes(&data, true))?;
+            to.push(how, &data)?;
         }
         if to.is_full() || event == Event::Close {
             to.flush().await.map_err(broken)?;
@@ -336,7 +336,8 @@ impl Search<'_> {
                 if event == Event::Close && hits > 0 {
                     // The code alone; a close frame's reason is for people.
                     self.clean.clear();
-                    self.clean.extend_from_slice(data.get(..2).unwrap_or_default());
+                    self.clean
+                        .extend_from_slice(data.get(..2).unwrap_or_default());
                 }
                 return (hits, hits == 0 || event == Event::Close);
             }

@@ -92,7 +92,8 @@ fn reference(stream: &[u8], sender: Sender) -> Said {
             return (said, None);
         };
         let spelled = digits.iter().fold(0_u64, |n, d| (n << 8) | u64::from(*d));
-        let (least, most) = [(0, 125), (126, 65_535), (65_536, u64::MAX >> 1)][more.min(3).div_ceil(2)];
+        let (least, most) =
+            [(0, 125), (126, 65_535), (65_536, u64::MAX >> 1)][more.min(3).div_ceil(2)];
         let length = if more == 0 { short as u64 } else { spelled };
         if length < least || length > most {
             return (said, Some(Violation::Protocol));
@@ -111,10 +112,17 @@ fn reference(stream: &[u8], sender: Sender) -> Said {
         // Without a mask these are other bytes, and not used.
         let mask = rest[head.max(4) - 4..].iter().take(4).cycle();
         let unmasked = body.iter().zip(mask).map(|(b, m)| b ^ m);
-        let payload = if masked { unmasked.collect() } else { body.to_vec() };
+        let payload = if masked {
+            unmasked.collect()
+        } else {
+            body.to_vec()
+        };
         rest = &rest[end..];
         if opcode == 8 && !payload.is_empty() {
-            let code = payload.iter().take(2).fold(0, |n, d| (n << 8) | u32::from(*d));
+            let code = payload
+                .iter()
+                .take(2)
+                .fold(0, |n, d| (n << 8) | u32::from(*d));
             let may = matches!(code, 1000..1004 | 1007..1015 | 3000..5000);
             if payload.len() < 2 || !may {
                 return (said, Some(Violation::Protocol));
@@ -160,46 +168,118 @@ const ROWS: &[Row] = &[
     ("1.2.1", &[(0x82, b"")], &[(2, b"")], None),
     ("1.2.4", &[(0x82, &[0xfe; 127])], &[(2, &[0xfe; 127])], None),
     ("2.1", &[(0x89, b"")], &[(9, b"")], None),
-    ("2.3", &[(0x89, b"\x00\xff\xfe\xfd")], &[(9, b"\x00\xff\xfe\xfd")], None),
+    (
+        "2.3",
+        &[(0x89, b"\x00\xff\xfe\xfd")],
+        &[(9, b"\x00\xff\xfe\xfd")],
+        None,
+    ),
     ("2.4", &[(0x89, &[0xfe; 125])], &[(9, &[0xfe; 125])], None),
     ("2.5", &[(0x89, &[0xfe; 126])], &[], FAULT),
-    ("2.8", &[(0x8a, b"unasked"), (0x89, b"p")], &[(10, b"unasked"), (9, b"p")], None),
+    (
+        "2.8",
+        &[(0x8a, b"unasked"), (0x89, b"p")],
+        &[(10, b"unasked"), (9, b"p")],
+        None,
+    ),
     ("3.1", &[(0xc1, b"rsv1")], &[], FAULT),
-    ("3.2", &[(0x81, b"a"), (0xa1, b"rsv2"), (0x89, b"")], &[(1, b"a")], FAULT),
+    (
+        "3.2",
+        &[(0x81, b"a"), (0xa1, b"rsv2"), (0x89, b"")],
+        &[(1, b"a")],
+        FAULT,
+    ),
     ("3.3", &[(0x81, b"a"), (0x91, b"rsv3")], &[(1, b"a")], FAULT),
     ("3.5", &[(0xd2, b"rsv1 and 3")], &[], FAULT),
     ("3.6", &[(0xe9, b"rsv1 and 2")], &[], FAULT),
     ("3.7", &[(0xf8, b"all of them")], &[], FAULT),
     ("4.1.1", &[(0x83, b"")], &[], FAULT),
-    ("4.1.3", &[(0x81, b"a"), (0x85, b""), (0x89, b"")], &[(1, b"a")], FAULT),
+    (
+        "4.1.3",
+        &[(0x81, b"a"), (0x85, b""), (0x89, b"")],
+        &[(1, b"a")],
+        FAULT,
+    ),
     ("4.1.5", &[(0x81, b"a"), (0x87, b"")], &[(1, b"a")], FAULT),
     ("4.2.1", &[(0x8b, b"")], &[], FAULT),
     ("4.2.5", &[(0x81, b"a"), (0x8f, b"")], &[(1, b"a")], FAULT),
     ("5.1", &[(0x09, b"a"), (0x80, b"b")], &[], FAULT),
     ("5.2", &[(0x0a, b"a"), (0x80, b"b")], &[], FAULT),
     ("5.3", &[(0x01, b"a"), (0x80, b"b")], &[(1, b"ab")], None),
-    ("5.6", &[(0x01, b"a"), (0x89, b"p"), (0x80, b"b")], &[(9, b"p"), (1, b"ab")], None),
+    (
+        "5.6",
+        &[(0x01, b"a"), (0x89, b"p"), (0x80, b"b")],
+        &[(9, b"p"), (1, b"ab")],
+        None,
+    ),
     ("5.9", &[(0x80, b"a"), (0x81, b"b")], &[], FAULT),
     ("5.12", &[(0x00, b"a"), (0x81, b"b")], &[], FAULT),
-    ("5.15", &[(0x01, b"a"), (0x80, b"b"), (0x00, b"c")], &[(1, b"ab")], FAULT),
+    (
+        "5.15",
+        &[(0x01, b"a"), (0x80, b"b"), (0x00, b"c")],
+        &[(1, b"ab")],
+        FAULT,
+    ),
     ("5.18", &[(0x01, b"a"), (0x81, b"b")], &[], FAULT),
     (
         "5.19",
-        &[(0x01, b"1"), (0x00, b"2"), (0x89, b"x"), (0x00, b"3"), (0x89, b"y"), (0x80, b"4")],
+        &[
+            (0x01, b"1"),
+            (0x00, b"2"),
+            (0x89, b"x"),
+            (0x00, b"3"),
+            (0x89, b"y"),
+            (0x80, b"4"),
+        ],
         &[(9, b"x"), (9, b"y"), (1, b"1234")],
         None,
     ),
-    ("6.1.2", &[(0x01, b""), (0x00, b""), (0x80, b"")], &[(1, b"")], None),
-    ("6.1.3", &[(0x01, b""), (0x00, b"middle"), (0x80, b"")], &[(1, b"middle")], None),
-    ("6.2.1", &[(0x81, "Hello-µ@ßöä".as_bytes())], &[(1, "Hello-µ@ßöä".as_bytes())], None),
-    ("6.2.3", &[(0x01, b"\xce"), (0x80, b"\xba")], &[(1, "κ".as_bytes())], None),
-    ("6.3.1", &[(0x81, b"\xce\xba\xed\xa0\x80edited")], &[], NO_TEXT),
-    ("6.4.1", &[(0x01, b"ok"), (0x00, b"\xf4\x90\x80\x80"), (0x80, b"")], &[], NO_TEXT),
+    (
+        "6.1.2",
+        &[(0x01, b""), (0x00, b""), (0x80, b"")],
+        &[(1, b"")],
+        None,
+    ),
+    (
+        "6.1.3",
+        &[(0x01, b""), (0x00, b"middle"), (0x80, b"")],
+        &[(1, b"middle")],
+        None,
+    ),
+    (
+        "6.2.1",
+        &[(0x81, "Hello-µ@ßöä".as_bytes())],
+        &[(1, "Hello-µ@ßöä".as_bytes())],
+        None,
+    ),
+    (
+        "6.2.3",
+        &[(0x01, b"\xce"), (0x80, b"\xba")],
+        &[(1, "κ".as_bytes())],
+        None,
+    ),
+    (
+        "6.3.1",
+        &[(0x81, b"\xce\xba\xed\xa0\x80edited")],
+        &[],
+        NO_TEXT,
+    ),
+    (
+        "6.4.1",
+        &[(0x01, b"ok"), (0x00, b"\xf4\x90\x80\x80"), (0x80, b"")],
+        &[],
+        NO_TEXT,
+    ),
     ("6.5.1", &[(0x81, b"\xce\xba\xe1\xbd")], &[], NO_TEXT),
     ("6.6.1", &[(0x81, b"\xce")], &[], NO_TEXT),
     ("6.7.1", &[(0x81, b"\x00")], &[(1, b"\x00")], None),
     ("6.8.1", &[(0x81, b"\xf8\x88\x80\x80\x80")], &[], NO_TEXT),
-    ("6.9.4", &[(0x81, b"\xf4\x8f\xbf\xbf")], &[(1, b"\xf4\x8f\xbf\xbf")], None),
+    (
+        "6.9.4",
+        &[(0x81, b"\xf4\x8f\xbf\xbf")],
+        &[(1, b"\xf4\x8f\xbf\xbf")],
+        None,
+    ),
     ("6.10.1", &[(0x81, b"\xf7\xbf\xbf\xbf")], &[], NO_TEXT),
     ("6.11.5", &[(0x81, b"\xf4\x90\x80\x80")], &[], NO_TEXT),
     ("6.12.1", &[(0x81, b"\x80")], &[], NO_TEXT),
@@ -209,13 +289,28 @@ const ROWS: &[Row] = &[
     ("6.18.1", &[(0x81, b"\xc0\xaf")], &[], NO_TEXT),
     ("6.19.1", &[(0x81, b"\xc1\xbf")], &[], NO_TEXT),
     ("6.20.1", &[(0x81, b"\xed\xa0\x80")], &[], NO_TEXT),
-    ("6.22.1", &[(0x81, b"\xef\xbf\xbe")], &[(1, b"\xef\xbf\xbe")], None),
+    (
+        "6.22.1",
+        &[(0x81, b"\xef\xbf\xbe")],
+        &[(1, b"\xef\xbf\xbe")],
+        None,
+    ),
     ("7.3.1", &[(0x88, b"")], &[(8, b"")], None),
     ("7.3.2", &[(0x88, b"a")], &[], FAULT),
     ("7.3.3", &[(0x88, b"\x03\xe8")], &[(8, b"\x03\xe8")], None),
-    ("7.3.4", &[(0x88, b"\x03\xe8bye")], &[(8, b"\x03\xe8bye")], None),
+    (
+        "7.3.4",
+        &[(0x88, b"\x03\xe8bye")],
+        &[(8, b"\x03\xe8bye")],
+        None,
+    ),
     ("7.3.6", &[(0x88, &[3; 126])], &[], FAULT),
-    ("7.5.1", &[(0x88, b"\x03\xe8\xce\xba\xed\xa0\x80")], &[], NO_TEXT),
+    (
+        "7.5.1",
+        &[(0x88, b"\x03\xe8\xce\xba\xed\xa0\x80")],
+        &[],
+        NO_TEXT,
+    ),
     ("7.7.3", &[(0x88, b"\x03\xea")], &[(8, b"\x03\xea")], None),
     ("7.7.10", &[(0x88, b"\x0b\xb8")], &[(8, b"\x0b\xb8")], None),
     ("7.7.13", &[(0x88, b"\x13\x87")], &[(8, b"\x13\x87")], None),
@@ -264,7 +359,8 @@ fn a_large_frame_is_passed_on_before_it_is_whole_and_a_small_one_in_one_piece() 
     let mut data = Vec::new();
     let (count, event) = messages.next(&large[..1000], &mut data).unwrap();
     assert_eq!((count, data.len()), (1000, 1000 - 14));
-    let is_piece = |event, last| matches!(event, Some(Event::Piece { is_last, .. }) if is_last == last);
+    let is_piece =
+        |event, last| matches!(event, Some(Event::Piece { is_last, .. }) if is_last == last);
     assert!(is_piece(event, false));
     let small = frame(0x82, &[7; PIECE_BYTES], Sender::Client);
     let mut messages = Messages::new(Sender::Client);
@@ -293,7 +389,9 @@ fn stream(sender: Sender) -> impl Strategy<Value = Vec<u8>> {
     ];
     let frames = proptest::collection::vec((first, payload()), 1..12);
     let frames = frames.prop_map(move |frames| {
-        let parts = frames.iter().map(|(first, data)| frame(*first, data, sender));
+        let parts = frames
+            .iter()
+            .map(|(first, data)| frame(*first, data, sender));
         parts.flatten().collect::<Vec<u8>>()
     });
     // A byte that is flipped, and an end that is missing.
