@@ -65,12 +65,13 @@ fn verify<'a>(answer: &Answer, offer: &'a Offer) -> Result<Option<&'a str>, Faul
     let fault = || Fault::answer("the far end's answer 101 is no handshake of RFC 6455");
     let head = &answer.head;
     let one = |name| head.single(name).map_err(|_| fault());
+    let is_http11 = head.first().starts_with(b"HTTP/1.1 ");
     let is_upgrade = one("upgrade")?.is_some_and(|value| value.eq_ignore_ascii_case(b"websocket"));
     let is_named = list_members(head.values("connection")).any(|name| name == "upgrade");
     let accepted = one("sec-websocket-accept")? == Some(accept(&offer.key).as_bytes());
     let is_framed = framing(head) != Ok(None);
     let extends = head.values("sec-websocket-extensions").next().is_some();
-    if !(is_upgrade && is_named && accepted) || is_framed || extends {
+    if !(is_http11 && is_upgrade && is_named && accepted) || is_framed || extends {
         return Err(fault());
     }
     match one("sec-websocket-protocol")? {

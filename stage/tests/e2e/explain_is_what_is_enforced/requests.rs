@@ -128,12 +128,24 @@ fn plain(dice: &mut Dice, known: &Placeholders) -> Sent {
             present("x-api-key", "{git}", &known.git);
         }
     }
+    if method == "GET" && dice.pick(&[true, false, false, false]) {
+        headers.extend(HANDSHAKE);
+        facts.websocket = true;
+    }
     Sent {
         line: json!({
             "host": host, "method": method, "target": path, "headers": headers, "body": "" }),
         facts,
     }
 }
+
+/// RFC 6455 §4.1.
+const HANDSHAKE: [(&str, &str); 4] = [
+    ("connection", "Upgrade"),
+    ("upgrade", "websocket"),
+    ("sec-websocket-version", "13"),
+    ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+];
 
 fn git(dice: &mut Dice, known: &Placeholders) -> Sent {
     let repository = dice.pick(&REPOSITORIES);

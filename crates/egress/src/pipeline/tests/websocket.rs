@@ -248,6 +248,7 @@ async fn a_far_end_that_does_not_shake_hands_gets_no_frame_and_the_client_a_refu
         good.replace(&line, "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOO="),
         good.replace(&line, "X: 1"),
         good.replace(&line, &format!("{line}\r\n{line}")),
+        good.replace("HTTP/1.1 101", "HTTP/1.0 101"),
         good.replace("Upgrade: websocket", "Upgrade: h2c"),
         good.replace("Upgrade: websocket", "X: 1"),
         good.replace("Connection: Upgrade", "Connection: keep-alive"),
