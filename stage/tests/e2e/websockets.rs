@@ -273,7 +273,7 @@ fn without_a_rule_that_says_so_the_handshake_is_refused_with_the_line_to_add() {
     });
 }
 
-// ATTACK: 018, 101
+// ATTACK: 101
 #[test]
 fn a_revocation_cuts_an_open_websocket() {
     at_each_level("a revoked websocket", |sockets| {

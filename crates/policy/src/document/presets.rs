@@ -37,7 +37,8 @@ pub struct Preset(Vec<PresetHost>);
 const HOSTS_MAX: usize = 32;
 
 impl Preset {
-    /// Reads a preset: `[[allow]]` rules without `own_credentials`, `websocket` and further presets.
+    /// Reads a preset: `[[allow]]` rules without `own_credentials`, `websocket` and further
+    /// presets.
     ///
     /// # Errors
     /// The first thing that is wrong with it, with its place.

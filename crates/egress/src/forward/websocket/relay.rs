@@ -4,9 +4,9 @@
 //! code:
 //!
 //! ```text
-//! client closes ─▶ far end closes ─▶ over          either side breaks the rules ─▶ 1002, 1007
-//! far end closes ─▶ client closes ─▶ over          budget spent, secret in a binary message ─▶ 1008
-//! silence of both ─▶ 1001                          revocation (from outside) ─▶ 1008, and a reset
+//! client closes ─▶ far end closes ─▶ over     either side breaks the rules ─▶ 1002, 1007
+//! far end closes ─▶ client closes ─▶ over     budget spent, secret in a binary message ─▶ 1008
+//! silence of both ─▶ 1001                     revocation (from outside) ─▶ 1008, and a reset
 //! ```
 
 use super::frame::{Opcode, Sender, Violation, head_bytes};
@@ -136,7 +136,7 @@ impl Ending {
         }
     }
 
-    /// ATTACK: 018, 101 – the far end gets no further byte, and both sides a reset.
+    /// ATTACK: 101 – the far end gets no further byte, and both sides a reset.
     fn revoked() -> Self {
         Self {
             to_client: Some(POLICY_VIOLATION),

@@ -559,7 +559,7 @@ async fn the_egress_budget_ends_a_websocket_with_1008() {
 
 #[tokio::test]
 async fn a_revocation_cuts_an_open_websocket_at_once() {
-    // ATTACK: 018, 101
+    // ATTACK: 101
     for name in [Some(CredentialName::parse("c1").unwrap()), None] {
         let mut socket = socket().await;
         let other = CredentialName::parse("c2").unwrap();
