@@ -47,7 +47,7 @@ const HTTP: &[&[u8]] = &[
     b"\\",
 ];
 
-const TARGETS: [Target; 9] = [
+const TARGETS: [Target; 10] = [
     Target {
         name: "request_head",
         run: torno_egress::fuzz::fuzz_request_head,
@@ -69,6 +69,22 @@ const TARGETS: [Target; 9] = [
         name: "chunked",
         run: torno_egress::fuzz::fuzz_chunked,
         words: HTTP,
+    },
+    Target {
+        name: "websocket_frames",
+        run: torno_egress::fuzz::fuzz_websocket_frames,
+        words: &[
+            b"\x81\x85\x01\x02\x03\x04",
+            b"\x01\x80\0\0\0\0",
+            b"\x80\x80\0\0\0\0",
+            b"\x89\x80\0\0\0\0",
+            b"\x88\x82\0\0\0\0\x03\xe8",
+            b"\x82\xfe\x01\0",
+            b"\x81\x05Hello",
+            b"\x01\x03\xe2\x82\xac",
+            b"\x80\0",
+            b"\xff\0\0\0\0\0\x01\0\0",
+        ],
     },
     Target {
         name: "pkt_line",

@@ -34,7 +34,7 @@ const fn need(package: &'static str, sign: Sign, reason: &'static str) -> Need {
     }
 }
 
-const NEEDS: [Need; 19] = [
+const NEEDS: [Need; 20] = [
     need("gcc", File(&["/usr/bin/cc"]), "links the binaries"),
     need("g++", File(&["/usr/bin/c++"]), "the TLS provider's C code"),
     need(
@@ -87,6 +87,11 @@ const NEEDS: [Need; 19] = [
     need("python3-pip", PythonModule("pip"), "a package client"),
     need("python3-requests", PythonModule("requests"), "a client"),
     need("python3-httpx", PythonModule("httpx"), "a client"),
+    need(
+        "python3-websockets",
+        PythonModule("websockets"),
+        "a client, and the far end",
+    ),
     need("nodejs", File(&["/usr/bin/node"]), "a client"),
     need("npm", File(&["/usr/bin/npm"]), "a package client"),
     need(

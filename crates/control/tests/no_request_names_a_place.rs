@@ -23,6 +23,7 @@ fn api() -> Vec<Value> {
         "endpoint": { "scheme": "https", "host": "a.example.org", "port": 443 },
         "method": "GET",
         "path": ["/x", null],
+        "websocket": true,
         "presented": [{ "location": { "header": "authorization" }, "digest": digest }],
         "own_credentials": ["x-api-key"],
         "git": { "repository": "/a/b", "operation": { "push": [
@@ -196,8 +197,10 @@ fn no_request_of_the_desk_or_the_notary_takes_a_place_of_the_record() {
     for sample in api().iter().chain(&operator()).chain(&desk()) {
         names(sample, &mut all);
     }
-    // Of every field there is, these are paths: of a request, of the workspace, inside a sandbox.
+    // Of every field there is, these are paths: of a request, of the workspace, inside a sandbox;
+    // and one says what a request asks to become.
     let paths = [
+        "websocket",
         "path",
         "paths",
         "cwd",

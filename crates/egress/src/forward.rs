@@ -6,6 +6,7 @@ pub(crate) mod answer;
 pub(crate) mod body;
 mod download;
 mod upload;
+pub(crate) mod websocket;
 
 pub(crate) use upload::Upload;
 
@@ -15,10 +16,13 @@ use crate::inject::OutgoingHead;
 use crate::normalize::Request;
 use crate::refuse::Fault;
 use crate::report::Reporter;
+use crate::revoke::Live;
 use crate::scrub::Released;
 use crate::wire::{Duplex, ReadBuffer, Source, StreamError, Writer};
+use answer::{Answer, AnswerTo};
 use body::Body;
 use download::Download;
+use rustls::crypto::SecureRandom;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::AsyncWriteExt;
 use torno_policy::{Reason, Refusal};
@@ -69,6 +73,10 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) limits: &'a Limits,
     pub(crate) usage: &'a Usage,
     pub(crate) released: &'a Released,
+    /// The client's connection, as a revocation sees it.
+    pub(crate) live: &'a Live,
+    /// For the masks of WebSocket frames.
+    pub(crate) random: &'static dyn SecureRandom,
 }
 
 /// Sends head and body, and brings the answer back.
@@ -94,7 +102,15 @@ pub(crate) async fn forward(
         received: &mut reporter.received,
     };
     if upload.is_over() {
-        answer_only(around, client, (upstream, request), download).await
+        let answer = read_answer(around, (upstream, request)).await?;
+        match &request.websocket {
+            Some(offer) if answer.status == websocket::SWITCHED => {
+                let sides = (tally, download);
+                websocket::open(around, client, upstream, (offer, &answer), sides).await
+            }
+            // ATTACK: 060 – what the client sent meanwhile is its next request, or nothing.
+            Some(_) | None => send_answer(around, client, upstream, (answer, download)).await,
+        }
     } else {
         let body = (&mut upload, tally);
         at_once(around, client, (upstream, request), body, download).await
@@ -129,22 +145,31 @@ async fn send_head(
     written.map_err(|_| unanswered(upstream.is_reused))
 }
 
-/// Nothing is left to send.
-async fn answer_only(
+/// Nothing is left to send: reads the answer's head.
+async fn read_answer(
     around: &Surroundings<'_>,
-    client: ClientSide<'_>,
     (upstream, request): (&mut Upstream, &Request),
-    download: Download<'_>,
-) -> Result<Forwarded, Stop> {
-    let is_reused = upstream.is_reused;
+) -> Result<Answer, Stop> {
     let mut source = Source {
         io: &mut upstream.io,
         buffer: &mut upstream.buffer,
         wait: around.limits.answer_wait,
     };
-    let answer = answer::read(&mut source, request.is_head()).await;
-    let mut answer = answer.map_err(|error| no_answer(error, is_reused))?;
-    source.wait = around.limits.body_wait;
+    let answer = answer::read(&mut source, AnswerTo::from(request)).await;
+    answer.map_err(|error| no_answer(error, upstream.is_reused))
+}
+
+async fn send_answer(
+    around: &Surroundings<'_>,
+    client: ClientSide<'_>,
+    upstream: &mut Upstream,
+    (mut answer, download): (Answer, Download<'_>),
+) -> Result<Forwarded, Stop> {
+    let mut source = Source {
+        io: &mut upstream.io,
+        buffer: &mut upstream.buffer,
+        wait: around.limits.body_wait,
+    };
     let keep_client = download.send(&mut answer, &mut source, client.io).await?;
     Ok(Forwarded {
         status: answer.status,
@@ -181,7 +206,7 @@ async fn at_once(
     let sending = upload::send(upload, &mut from_client, &mut upstream_write, &mut tally);
     let answering = async {
         let mut answer = loop {
-            match answer::read(&mut from_upstream, request.is_head()).await {
+            match answer::read(&mut from_upstream, AnswerTo::from(request)).await {
                 // The answer's time starts when the request is whole; the body has its own limit.
                 Err(StreamError::Late) if !is_sent.load(Ordering::Relaxed) => {}
                 read => break read.map_err(|error| no_answer(error, false))?,

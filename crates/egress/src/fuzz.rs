@@ -2,6 +2,8 @@
 //! Fuzz targets as plain functions: each feeds one hostile parser and asserts a property of it.
 
 use crate::forward::body::{Body, Step};
+use crate::forward::websocket::frame::{Opcode, Sender, push_frame};
+use crate::forward::websocket::message::{Event, Framer, Messages};
 use crate::head::{Framing, Head, HeadScan};
 use crate::identify::{Arrival, Asked, opening};
 use crate::normalize::{RawRequest, normalize, read_commands};
@@ -108,6 +110,80 @@ pub fn fuzz_pkt_line(data: &[u8]) {
         }
     }
     let _ = read_commands(data, true);
+}
+
+/// However frames are cut, the same messages come out; written anew they say the same. The first
+/// byte says who sent them.
+pub fn fuzz_websocket_frames(data: &[u8]) {
+    let Some((first, data)) = data.split_first() else {
+        return;
+    };
+    let (sender, mask) = if first & 1 == 0 {
+        (Sender::Client, None)
+    } else {
+        (Sender::Server, Some([first | 1, 2, 3, 4]))
+    };
+    let whole = unframe(data, sender, data.len().max(1));
+    for size in [1, 2, 5, 64] {
+        assert_eq!(unframe(data, sender, size), whole, "cut into {size}");
+    }
+    let (said, is_fault) = whole;
+    let mut anew = Vec::new();
+    let mut framer = Framer::default();
+    for (event, payload) in &said {
+        let how = match event {
+            Event::Piece { kind, is_last } => framer.next((*kind, *is_last), payload),
+            Event::Beat(opcode) => Some((*opcode, true)),
+            Event::Close => Some((Opcode::Close, true)),
+        };
+        if let Some(how) = how {
+            push_frame(&mut anew, how, mask, payload);
+        }
+    }
+    let other = match sender {
+        Sender::Client => Sender::Server,
+        Sender::Server => Sender::Client,
+    };
+    let (again, is_fault_again) = unframe(&anew, other, anew.len().max(1));
+    assert!(!is_fault_again, "what we wrote is no WebSocket: {is_fault}");
+    let silent = |(event, payload): &(Event, Vec<u8>)| {
+        payload.is_empty() && matches!(event, Event::Piece { is_last: false, .. })
+    };
+    let said: Vec<_> = said.into_iter().filter(|one| !silent(one)).collect();
+    assert_eq!(again, said, "what we wrote says something else");
+}
+
+/// The events with their payloads, pieces of one message together, and whether a fault ended them:
+/// how much was seen of the message in which it stands depends on the cut.
+fn unframe(data: &[u8], sender: Sender, size: usize) -> (Vec<(Event, Vec<u8>)>, bool) {
+    let mut messages = Messages::new(sender);
+    let mut said: Vec<(Event, Vec<u8>)> = Vec::new();
+    let (mut start, mut end, mut payload) = (0, 0, Vec::new());
+    loop {
+        let unread = data.get(start..end).unwrap_or_default();
+        let Ok((count, event)) = messages.next(unread, &mut payload) else {
+            let is_whole =
+                |(event, _): &(Event, Vec<u8>)| matches!(event, Event::Piece { is_last: true, .. });
+            let whole = said.iter().rposition(is_whole).map_or(0, |at| at + 1);
+            let beats = said.split_off(whole).into_iter();
+            said.extend(beats.filter(|(event, _)| !matches!(event, Event::Piece { .. })));
+            return (said, true);
+        };
+        assert!(count <= unread.len(), "more was taken than is there");
+        start += count;
+        match (event, said.last_mut()) {
+            (None, _) if end == data.len() => return (said, false),
+            (None, _) => end = data.len().min(end + size),
+            (
+                Some(now @ Event::Piece { .. }),
+                Some((before @ Event::Piece { is_last: false, .. }, text)),
+            ) => {
+                *before = now;
+                text.extend_from_slice(&payload);
+            }
+            (Some(event), _) => said.push((event, payload.clone())),
+        }
+    }
 }
 
 /// However an answer is cut, the same text comes out, without the secret.

@@ -193,6 +193,9 @@ fn plain_part(allowed: &Allowed, request: &Request, is_scrubbed: bool) -> Vec<u8
         }
         Framing::Chunked => push_field(&mut head, b"transfer-encoding", b"chunked"),
     }
+    if let Some(offer) = &request.websocket {
+        offer.push_fields(&mut head);
+    }
     head
 }
 

@@ -6,10 +6,12 @@
 mod fields;
 mod git;
 mod target;
+mod upgrade;
 
-pub(crate) use fields::{Disposition, is_hop_by_hop, judge_trailers};
+pub(crate) use fields::{Disposition, is_hop_by_hop, is_websocket_field, judge_trailers};
 pub(crate) use git::{Commands, read_commands};
 pub(crate) use target::connect_target;
+pub(crate) use upgrade::Offer;
 
 use crate::head::{Framing, Head, Repeated, framing, list_members};
 use crate::identify::{Arrival, Asked};
@@ -32,6 +34,8 @@ pub(crate) struct Request {
     /// What becomes of each field of the head, in its order.
     pub(crate) dispositions: Vec<Disposition>,
     pub(crate) framing: Framing,
+    /// The WebSocket that it asks to become.
+    pub(crate) websocket: Option<Offer>,
     /// The client waits for `100 Continue` before it sends the body.
     pub(crate) expects_continue: bool,
     /// Another request may follow on the connection.
@@ -111,6 +115,7 @@ pub(crate) fn normalize(raw: RawRequest<'_>) -> Result<Request, Fault> {
         return Err(Fault::malformed("send chunks with HTTP/1.1 only"));
     }
     refuse_method_in_query(&path)?;
+    let websocket = upgrade::offer(&head, &method, (framing, line.is_http10))?;
     let judged = fields::judge(&head)?;
     let mut presented = judged.presented;
     present(&mut presented, path.path(), &Location::Path);
@@ -131,6 +136,7 @@ pub(crate) fn normalize(raw: RawRequest<'_>) -> Result<Request, Fault> {
         },
         method,
         path,
+        websocket: websocket.is_some(),
         presented,
         own_credentials: judged.own_credentials,
         git,
@@ -139,6 +145,7 @@ pub(crate) fn normalize(raw: RawRequest<'_>) -> Result<Request, Fault> {
         facts,
         dispositions: judged.dispositions,
         framing: framing.unwrap_or(Framing::Empty),
+        websocket,
         expects_continue: expects_continue && !line.is_http10,
         keep_alive: !close && !line.is_http10,
         is_http10: line.is_http10,

@@ -26,13 +26,14 @@ use crate::normalize::{RawRequest, Request, normalize, readable_target};
 use crate::ports::{AtHand, Ports};
 use crate::refuse::{Fault, Refusals};
 use crate::report::Reporter;
-use crate::revoke::Revocations;
+use crate::revoke::{Live, Revocations};
 use crate::scrub::Released;
 use crate::terminate::{AuthorityFault, SessionAuthority};
 use crate::wire::{Peer, Source, StreamError};
 use client::{Client, Next};
 use guard::unwound;
 use rustls::RootCertStore;
+use rustls::crypto::SecureRandom;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -74,6 +75,7 @@ pub struct Pipeline {
     released: Released,
     revocations: Arc<Revocations>,
     refusals: Refusals,
+    random: &'static dyn SecureRandom,
 }
 
 impl fmt::Debug for Pipeline {
@@ -107,6 +109,7 @@ impl Pipeline {
             released: Released::default(),
             revocations: Arc::default(),
             refusals: Refusals::new(Arc::clone(&ports.ask)),
+            random: provider.secure_random,
             ports,
         }))
     }
@@ -171,7 +174,7 @@ impl Pipeline {
         let is_unwound = exchanged.is_none();
         let refusal = match exchanged {
             Some(Ok(next)) => {
-                if next == Next::Close && request.framing != Framing::Empty {
+                if next == Next::Close && may_go_on_sending(&request) {
                     client.drain().await;
                 }
                 return next;
@@ -182,6 +185,9 @@ impl Pipeline {
             None => self.refusals.record(&undecidable(), &target),
         };
         if client.started.load(Ordering::Relaxed) {
+            if request.websocket.is_some() {
+                client.drain().await;
+            }
             return Next::Close;
         }
         let close = is_unwound || request.framing != Framing::Empty || !request.keep_alive;
@@ -279,7 +285,7 @@ impl Pipeline {
                 buffer: &mut client.buffer,
             };
             let sending = (request, head, upload);
-            let around = self.surroundings();
+            let around = self.surroundings(&client.live);
             let forwarding = forward(&around, side, &mut upstream, sending, &mut reporter);
             let forwarded = forwarding.await?;
             Ok((forwarded, upstream))
@@ -315,11 +321,13 @@ impl Pipeline {
         }
     }
 
-    fn surroundings(&self) -> Surroundings<'_> {
+    fn surroundings<'a>(&'a self, live: &'a Live) -> Surroundings<'a> {
         Surroundings {
             limits: &self.limits,
             usage: &self.usage,
             released: &self.released,
+            live,
+            random: self.random,
         }
     }
 
@@ -334,6 +342,11 @@ impl Pipeline {
         let refusal = self.refusals.record(fault, target);
         client.answer(&refusal, (is_head, true)).await
     }
+}
+
+/// The client may still be sending when the exchange is over.
+fn may_go_on_sending(request: &Request) -> bool {
+    request.framing != Framing::Empty || request.websocket.is_some()
 }
 
 #[cfg(test)]

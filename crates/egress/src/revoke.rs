@@ -5,9 +5,10 @@
 //! Revocations are numbered. An exchange notes the number before it asks; when it is about to use
 //! a credential it is refused if that credential was revoked since.
 
+use crate::forward::websocket::GOODBYE_WAIT;
 use crate::wire::CutFlag;
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 use torno_policy::names::CredentialName;
@@ -17,6 +18,9 @@ use torno_policy::names::CredentialName;
 pub(crate) struct Live {
     pub(crate) client_cut: CutFlag,
     cut: Notify,
+    /// A WebSocket is carried, which may say why it ends.
+    is_relaying: AtomicBool,
+    goodbye: Notify,
     now: Mutex<Now>,
 }
 
@@ -27,9 +31,23 @@ struct Now {
 }
 
 impl Live {
-    /// Ends when the connection was cut.
+    /// Ends when the connection was cut; with a WebSocket, when it had time to say goodbye.
     pub(crate) async fn until_cut(&self) {
         self.cut.notified().await;
+        if self.is_relaying.load(Ordering::Acquire) {
+            tokio::time::sleep(GOODBYE_WAIT).await;
+        }
+    }
+
+    /// Ends when the connection was cut, for the WebSocket that it carries.
+    pub(crate) async fn until_goodbye(&self) {
+        self.goodbye.notified().await;
+    }
+
+    /// The connection carries a WebSocket until the result is dropped.
+    pub(crate) fn relaying(&self) -> Relaying<'_> {
+        self.is_relaying.store(true, Ordering::Release);
+        Relaying(self)
     }
 
     /// The exchange with this far end is over.
@@ -44,7 +62,18 @@ impl Live {
             upstream.store(true, Ordering::Release);
         }
         drop(now);
+        self.goodbye.notify_one();
         self.cut.notify_one();
+    }
+}
+
+/// A WebSocket is carried.
+#[derive(Debug)]
+pub(crate) struct Relaying<'a>(&'a Live);
+
+impl Drop for Relaying<'_> {
+    fn drop(&mut self) {
+        self.0.is_relaying.store(false, Ordering::Release);
     }
 }
 

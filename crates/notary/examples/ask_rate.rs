@@ -75,6 +75,7 @@ fn question(ticket: u64) -> Result<Question, Box<dyn Error>> {
             endpoint: endpoint()?,
             method: Method::parse("GET").ok_or("method")?,
             path: RequestPath::parse("/v1/items?page=2")?,
+            websocket: false,
             presented: vec![],
             own_credentials: vec![],
             git: None,

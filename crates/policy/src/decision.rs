@@ -211,6 +211,8 @@ reasons! {
     MethodNotGranted = "method_not_granted", 403;
     /// The host is granted, but not at this path.
     PathNotGranted = "path_not_granted", 403;
+    /// The host is granted, but no WebSocket to it.
+    WebsocketNotGranted = "websocket_not_granted", 403;
     /// The git operation or repository is not granted.
     GitNotGranted = "git_not_granted", 403;
     /// The reference of a push is not granted.

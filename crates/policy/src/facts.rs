@@ -106,6 +106,8 @@ pub struct RequestFacts {
     pub method: Method,
     /// Path and query.
     pub path: RequestPath,
+    /// It asks to become a WebSocket (RFC 6455).
+    pub websocket: bool,
     /// Placeholders found outside the body before the request was asked about.
     pub presented: Vec<Presented>,
     /// The names, lower case, of credential-like header fields whose value is no placeholder.

@@ -122,6 +122,8 @@ pub struct AllowRule {
     pub paths: Vec<PathPattern>,
     /// The client's own credentials may go there.
     pub own_credentials: bool,
+    /// A WebSocket may be opened there.
+    pub websocket: bool,
     /// The phase it belongs to.
     pub phase: Phase,
 }

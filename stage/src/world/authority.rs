@@ -3,7 +3,8 @@
 
 use anyhow::{Context, Result};
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose,
+    BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair,
+    KeyUsagePurpose,
 };
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -55,12 +56,26 @@ impl Authority {
         self.serve_with(parameters)
     }
 
-    fn serve_with(&self, mut parameters: CertificateParams) -> Result<Arc<ServerConfig>> {
+    /// Chain and key, PEM, of a server that proves these names and is not ours.
+    ///
+    /// # Errors
+    /// When a name is no DNS name.
+    pub fn server_pem(&self, names: &[&str]) -> Result<(String, String)> {
+        let (certificate, key) = self.vouch(parameters(names)?)?;
+        Ok((certificate.pem() + &self.issuer.pem(), key.serialize_pem()))
+    }
+
+    fn vouch(&self, mut parameters: CertificateParams) -> Result<(Certificate, KeyPair)> {
         parameters.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate().context("no key for a test server")?;
         let certificate = parameters
             .signed_by(&key, &self.issuer)
             .context("no certificate for a test server")?;
+        Ok((certificate, key))
+    }
+
+    fn serve_with(&self, parameters: CertificateParams) -> Result<Arc<ServerConfig>> {
+        let (certificate, key) = self.vouch(parameters)?;
         let chain = vec![certificate.der().clone(), self.issuer.der().clone()];
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

@@ -35,7 +35,7 @@ const TOOLS: &str = "\n[tool]\nexec = { trust = \"deny\", when = { args = { cwd 
 /// So many requests meet everything of [`MET`].
 const ALL_MET_FROM: u32 = 1000;
 /// What must have been met at least once; a story that meets less proves less.
-const MET: [&str; 16] = [
+const MET: [&str; 17] = [
     "allow",
     "ask",
     "organisation_forbids",
@@ -43,6 +43,7 @@ const MET: [&str; 16] = [
     "port_not_granted",
     "method_not_granted",
     "path_not_granted",
+    "websocket_not_granted",
     "git_not_granted",
     "ref_not_granted",
     "credential_endpoint_mismatch",

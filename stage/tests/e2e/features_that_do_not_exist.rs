@@ -43,8 +43,8 @@ const DOCUMENTS: &[(&str, &str)] = &[
     ),
     ("a script in the gate", "[gate]\nscript = \"x.lua\"\n"),
     (
-        "a WebSocket",
-        "[[allow]]\nhost = \"a.example.org\"\nupgrade = \"websocket\"\n",
+        "an upgrade to something else",
+        "[[allow]]\nhost = \"a.example.org\"\nupgrade = \"h2c\"\n",
     ),
     (
         "a raw stream",

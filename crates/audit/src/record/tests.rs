@@ -125,6 +125,7 @@ fn a_secret_in_query_header_name_or_hint_has_no_way_into_the_record() {
         endpoint: samples::endpoint(),
         method: Method::parse("GET").unwrap(),
         path: RequestPath::parse(&target).unwrap(),
+        websocket: false,
         presented: Vec::new(),
         own_credentials: vec![format!("x-{SECRET}")],
         git: None,

@@ -47,6 +47,7 @@ pub(crate) enum Policy {
 pub(crate) struct Target {
     endpoint: Endpoint,
     path: RequestPath,
+    websocket: bool,
 }
 
 impl Target {
@@ -57,6 +58,7 @@ impl Target {
             endpoint: self.endpoint.clone(),
             method: method.clone(),
             path: self.path.clone(),
+            websocket: self.websocket,
             presented: Vec::new(),
             own_credentials: Vec::new(),
             git: None,
@@ -187,13 +189,16 @@ fn layer_word(layer: Layer) -> &'static str {
     }
 }
 
-/// `http(s)://host[:port][/path][?query]`, by the parsers that the gate itself uses.
+/// `http(s)://host[:port][/path][?query]`, or `ws(s)://` for a WebSocket, by the parsers that the
+/// gate itself uses.
 fn target(text: &str) -> Result<Target, String> {
     let (scheme, rest) = text.split_once("://").ok_or("a URL begins with https://")?;
-    let scheme = match scheme {
-        "https" => Scheme::Https,
-        "http" => Scheme::Http,
-        _ => return Err("a URL begins with https:// or http://".to_owned()),
+    let (scheme, websocket) = match scheme {
+        "https" => (Scheme::Https, false),
+        "http" => (Scheme::Http, false),
+        "wss" => (Scheme::Https, true),
+        "ws" => (Scheme::Http, true),
+        _ => return Err("a URL begins with https://, http://, wss:// or ws://".to_owned()),
     };
     let (authority, path) = match rest.find(['/', '?']) {
         Some(at) => rest.split_at_checked(at).unwrap_or((rest, "")),
@@ -209,6 +214,7 @@ fn target(text: &str) -> Result<Target, String> {
     Ok(Target {
         endpoint: Endpoint { scheme, host, port },
         path: RequestPath::parse(&path).map_err(|error| error.to_string())?,
+        websocket,
     })
 }
 
@@ -221,6 +227,10 @@ mod tests {
         let read = |text: &str| target(text).unwrap();
         assert_eq!(read("https://a.example").path.path(), "/");
         assert_eq!(read("http://a.example/x").endpoint.port.number(), 80);
+        let socket = read("wss://a.example/x");
+        assert_eq!(socket.endpoint.to_string(), "https://a.example:443");
+        assert!(socket.websocket && read("ws://a.example").websocket);
+        assert!(!read("https://a.example/x").websocket);
         let read = read("https://a.example:8443?q=1");
         assert_eq!(read.endpoint.to_string(), "https://a.example:8443");
         assert_eq!(read.path.query(), Some("q=1"));

@@ -4,7 +4,7 @@
 
 use super::body::Body;
 use crate::head::{Field, Framing, Head, HeadScan, framing, list_members};
-use crate::normalize::is_hop_by_hop;
+use crate::normalize::{Request, is_hop_by_hop};
 use crate::refuse::Fault;
 use crate::scrub::{Scrubber, scrub_whole};
 use crate::wire::{Source, StreamError};
@@ -36,16 +36,40 @@ pub(crate) enum Coding {
 /// LIMIT: interim answers before the final one; servers send one or two.
 const INTERIM_MAX: usize = 16;
 
+/// What an answer is to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnswerTo {
+    /// HEAD: no body follows.
+    Head,
+    /// A request to become a WebSocket: it may switch protocols.
+    Upgrade,
+    /// Anything else.
+    Other,
+}
+
+impl From<&Request> for AnswerTo {
+    fn from(request: &Request) -> Self {
+        if request.websocket.is_some() {
+            Self::Upgrade
+        } else if request.is_head() {
+            Self::Head
+        } else {
+            Self::Other
+        }
+    }
+}
+
 /// Reads heads until the final one.
-pub(crate) async fn read(source: &mut Source<'_>, is_head: bool) -> Result<Answer, StreamError> {
+pub(crate) async fn read(source: &mut Source<'_>, to: AnswerTo) -> Result<Answer, StreamError> {
     for _ in 0..=INTERIM_MAX {
         let head = read_head(source).await?;
         let status = status(head.first())?;
         match status {
+            101 if to == AnswerTo::Upgrade => return Ok(understand(head, status, to)?),
             // ATTACK: 057, 060 – nothing was upgraded, because no Upgrade was sent.
             101 => return Err(Fault::answer("the far end switched protocols unasked").into()),
             100..=199 => {}
-            _ => return Ok(understand(head, status, is_head)?),
+            _ => return Ok(understand(head, status, to)?),
         }
     }
     Err(Fault::answer("the far end sent too many interim answers").into())
@@ -87,13 +111,13 @@ fn status(line: &[u8]) -> Result<u16, Fault> {
 }
 
 /// ATTACK: 057 – both framings, or two lengths, are refused.
-fn understand(head: Head, status: u16, is_head: bool) -> Result<Answer, Fault> {
+fn understand(head: Head, status: u16, to: AnswerTo) -> Result<Answer, Fault> {
     let is_http10 = head.first().starts_with(b"HTTP/1.0");
     let said = framing(&head).map_err(|_| of_answer(Fault::malformed("")))?;
     if is_http10 && said == Some(Framing::Chunked) {
         return Err(of_answer(Fault::malformed("")));
     }
-    let body = if is_head || matches!(status, 204 | 304) {
+    let body = if to == AnswerTo::Head || matches!(status, 101 | 204 | 304) {
         Body::Length(0)
     } else {
         said.map_or(Body::UntilClose, Body::from)
@@ -196,7 +220,7 @@ pub(crate) fn push_scrubbed(
     hits
 }
 
-fn passes(field: Field<'_>, how: &Rewrite<'_>) -> bool {
+pub(super) fn passes(field: Field<'_>, how: &Rewrite<'_>) -> bool {
     // Signatures over bytes that may change on the way.
     const OVER_BYTES: [&str; 8] = [
         "etag",

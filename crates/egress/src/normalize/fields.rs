@@ -124,7 +124,7 @@ pub(crate) fn is_hop_by_hop(name: &str) -> bool {
 /// ATTACK: 059, 062, 080, 095, 097, 124 – upgrades, overrides of method, path or host, claims of
 /// identity, and the underscore twins that some servers read as the hyphenated name.
 fn is_dropped(name: &str) -> bool {
-    const STEERING: [&str; 20] = [
+    const STEERING: [&str; 19] = [
         "host",
         "expect",
         "forwarded",
@@ -144,14 +144,19 @@ fn is_dropped(name: &str) -> bool {
         "x-host",
         "x-accel-redirect",
         "x-sendfile",
-        "sec-websocket-key",
     ];
     is_hop_by_hop(name)
+        || is_websocket_field(name)
         || name.contains('_')
         || starts(name, "x-forwarded")
         || STEERING
             .iter()
             .any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// Fields of a WebSocket's handshake: written by us alone, on either side.
+pub(crate) fn is_websocket_field(name: &str) -> bool {
+    starts(name, "sec-websocket-")
 }
 
 fn starts(name: &str, prefix: &str) -> bool {
@@ -161,7 +166,7 @@ fn starts(name: &str, prefix: &str) -> bool {
 
 /// See the module's doc.
 pub(super) fn is_credential_like(name: &str) -> bool {
-    const HARMLESS: [&str; 10] = [
+    const HARMLESS: [&str; 9] = [
         "idempotency-key",
         "x-idempotency-key",
         "surrogate-key",
@@ -170,7 +175,6 @@ pub(super) fn is_credential_like(name: &str) -> bool {
         "x-xsrf-token",
         "access-control-request-headers",
         "x-cache-key",
-        "sec-websocket-key",
         // How npm would log in, `web` or `legacy`; it is in every request, of the anonymous too.
         "npm-auth-type",
     ];

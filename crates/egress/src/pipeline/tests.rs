@@ -6,3 +6,4 @@ mod framing;
 mod injection;
 mod life;
 mod stage;
+mod websocket;

@@ -154,6 +154,7 @@ fn facts(path: &str) -> RequestFacts {
         endpoint: endpoint(),
         method: Method::parse("POST").unwrap(),
         path: RequestPath::parse(path).unwrap(),
+        websocket: false,
         presented: vec![],
         own_credentials: vec![],
         git: None,

@@ -55,6 +55,36 @@ pub(super) fn cover<'a>(
     phase: Phase,
     facts: &RequestFacts,
 ) -> Result<Cover<'a>, Opinion> {
+    let cover = cover_of_request(layers, phase, facts)?;
+    if facts.websocket {
+        websocket(cover, facts)
+    } else {
+        Ok(cover)
+    }
+}
+
+/// Of what covers the request, what lets it become a WebSocket: a rule that says so. A binding or a
+/// git grant is for requests, each of which is judged; what goes over a WebSocket is not.
+fn websocket<'a>(mut cover: Cover<'a>, facts: &RequestFacts) -> Result<Cover<'a>, Opinion> {
+    cover.rules.retain(|rule| rule.websocket);
+    cover.git.clear();
+    if !cover.rules.is_empty() {
+        return Ok(cover);
+    }
+    let reason = Reason::WebsocketNotGranted;
+    Err(Opinion::deny(
+        Layer::Session,
+        RuleName::new("grant.default"),
+        reason,
+        hint::uncovered(reason, facts),
+    ))
+}
+
+fn cover_of_request<'a>(
+    layers: &Layers<'a>,
+    phase: Phase,
+    facts: &RequestFacts,
+) -> Result<Cover<'a>, Opinion> {
     let grant = layers.grant;
     if git::is_inconsistent(facts) {
         let rule = RuleName::new("git");

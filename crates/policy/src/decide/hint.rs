@@ -35,8 +35,17 @@ pub(super) fn uncovered(reason: Reason, facts: &RequestFacts) -> String {
     let (host, method, place) = (&facts.endpoint.host, &facts.method, place(facts));
     let change = match reason {
         Reason::HostNotGranted | Reason::PortNotGranted => {
-            format!("add [[allow]] {place} methods = [\"{method}\"]")
+            let websocket = if facts.websocket {
+                " websocket = true"
+            } else {
+                ""
+            };
+            format!("add [[allow]] {place} methods = [\"{method}\"]{websocket}")
         }
+        Reason::WebsocketNotGranted => format!(
+            "add websocket = true to the [[allow]] rule with {place} (add that rule where there is \
+             none)"
+        ),
         Reason::MethodNotGranted => {
             format!("add \"{method}\" to the methods of the [[allow]] rule with {place}")
         }

@@ -74,6 +74,11 @@ pub(super) fn allow(rule: &AllowRule) -> String {
     } else {
         ""
     };
+    let websocket = if rule.websocket {
+        ", WebSocket too"
+    } else {
+        ""
+    };
     let when = if rule.phase == Phase::Install {
         " while installing"
     } else {
@@ -84,7 +89,7 @@ pub(super) fn allow(rule: &AllowRule) -> String {
         None => String::new(),
     };
     format!(
-        "reaches {}: {} {}{own}{when}{preset}",
+        "reaches {}: {} {}{websocket}{own}{when}{preset}",
         place(rule),
         join(&rule.methods),
         join(&rule.paths)

@@ -37,7 +37,8 @@ pub struct Preset(Vec<PresetHost>);
 const HOSTS_MAX: usize = 32;
 
 impl Preset {
-    /// Reads a preset: `[[allow]]` rules without `own_credentials` and without further presets.
+    /// Reads a preset: `[[allow]]` rules without `own_credentials`, `websocket` and further
+    /// presets.
     ///
     /// # Errors
     /// The first thing that is wrong with it, with its place.
@@ -61,6 +62,11 @@ impl Preset {
         if allowed.iter().any(|rule| rule.own_credentials) {
             return Err(at_all(
                 "a preset lets no credential of the client's own through".to_owned(),
+            ));
+        }
+        if allowed.iter().any(|rule| rule.websocket) {
+            return Err(at_all(
+                "a preset opens no WebSocket; give this host a rule of its own".to_owned(),
             ));
         }
         let hosts = allowed.into_iter().map(|rule| PresetHost {
@@ -143,6 +149,7 @@ fn rule(host: &PresetHost, name: RuleName, phase: Phase) -> AllowRule {
         methods: host.methods.clone(),
         paths: host.paths.clone(),
         own_credentials: false,
+        websocket: false,
         phase,
     }
 }

@@ -8,13 +8,14 @@ use crate::grant::{AllowRule, HostPattern};
 use crate::names::{Host, Method, Port, PresetName, RuleName, Scheme};
 use crate::standing::Phase;
 
-const KEYS: [&str; 7] = [
+const KEYS: [&str; 8] = [
     "host",
     "port",
     "scheme",
     "methods",
     "paths",
     "own_credentials",
+    "websocket",
     "preset",
 ];
 
@@ -82,6 +83,17 @@ fn rule(fields: &Fields<'_, '_>, name: RuleName, phase: Phase) -> Result<AllowRu
             "a wildcard host carries no credential; name the exact host",
         );
     }
+    let websocket = fields.flag("websocket")?;
+    if let (true, false, Some(flag)) = (
+        websocket,
+        methods.iter().any(|method| method.as_str() == "GET"),
+        fields.get("websocket"),
+    ) {
+        return fail(
+            flag.span(),
+            "a WebSocket is opened with GET; add it to the methods",
+        );
+    }
     Ok(AllowRule {
         name,
         host,
@@ -90,6 +102,7 @@ fn rule(fields: &Fields<'_, '_>, name: RuleName, phase: Phase) -> Result<AllowRu
         methods,
         paths,
         own_credentials,
+        websocket,
         phase,
     })
 }

@@ -116,7 +116,7 @@ fn rules_have_narrow_defaults() {
     assert_eq!((rule.scheme, rule.port), (Scheme::Https, Port::HTTPS));
     let methods: Vec<_> = rule.methods.iter().map(Method::as_str).collect();
     assert_eq!(methods, ["GET", "HEAD"]);
-    assert!(!rule.own_credentials);
+    assert!(!rule.own_credentials && !rule.websocket);
     let plain = read("[[allow]]\nhost = \"a.example.org\"\nscheme = \"http\"\n");
     assert_eq!(plain.allow[0].port, Port::HTTP);
 }
@@ -281,6 +281,10 @@ fn over_broad_or_odd_hosts_are_refused_with_a_reason() {
 #[test]
 fn rules_that_contradict_themselves_are_refused() {
     refuse(
+        "[[allow]]\nhost = \"a.test\"\nmethods = [\"POST\"]\nwebsocket = «true»",
+        "opened with GET",
+    );
+    refuse(
         "[[allow]]\nhost = \"*.allow.test\"\nown_credentials = «true»",
         "wildcard",
     );
@@ -370,6 +374,7 @@ fn a_presets_text_has_one_spelling_which_reads_as_itself() {
     for wrong in [
         "",
         "[[allow]]\nhost = \"a.test\"\nown_credentials = true",
+        "[[allow]]\nhost = \"a.test\"\nwebsocket = true",
         "[[allow]]\npreset = \"npm\"",
         "[[allow]]\nhost = \"*.com\"",
         "[[allow]]\nhost = \"any\"",
@@ -724,6 +729,17 @@ fn widening_is_shown_and_narrowing_is_not() {
         let lines = widens(&old, &read(&text));
         assert_eq!(lines.len(), expected, "{from} -> {to}: {lines:?}");
     }
+}
+
+#[test]
+fn a_rule_opens_a_websocket_where_it_says_so_and_the_word_is_shown_as_wider() {
+    let text = "[[allow]]\nhost = \"a.test\"\n";
+    let (old, new) = (read(text), read(&format!("{text}websocket = true\n")));
+    assert!(!old.allow[0].websocket && new.allow[0].websocket);
+    let lines = widens(&old, &new);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains("WebSocket too"), "{lines:?}");
+    assert_eq!(widens(&new, &old).len(), 0);
 }
 
 #[test]

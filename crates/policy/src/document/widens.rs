@@ -154,6 +154,7 @@ fn covers(old: &[AllowRule], rule: &AllowRule) -> bool {
                 && old.port == rule.port
                 && matches_host(&old.host, &rule.host)
                 && (old.own_credentials || !rule.own_credentials)
+                && (old.websocket || !rule.websocket)
                 && old.methods.contains(method)
                 && old.paths.iter().any(|wide| wide.covers(path))
         })

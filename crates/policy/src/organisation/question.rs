@@ -52,6 +52,7 @@ pub(super) struct Asked {
     endpoint: Endpoint,
     method: Method,
     pub(super) path: String,
+    websocket: bool,
     own_credentials: bool,
     git: Option<&'static str>,
 }
@@ -69,6 +70,7 @@ impl Asked {
             endpoint: facts.endpoint.clone(),
             method: facts.method.clone(),
             path: facts.path.path().to_owned(),
+            websocket: facts.websocket,
             own_credentials: !facts.own_credentials.is_empty(),
             git,
         }
@@ -92,6 +94,7 @@ pub(super) fn request(asked: &Asked) -> Option<Request> {
         text("method", asked.method.as_str()),
         text("path", asked.path.as_str()),
         text("phase", phase(asked.phase)),
+        flag("websocket", asked.websocket),
         flag("own_credentials", asked.own_credentials),
     ];
     let credential = asked.credential.as_ref();

@@ -232,6 +232,7 @@ fn asked(change: &str) -> (SessionId, Phase, Option<CredentialName>, RequestFact
         },
         method: Method::parse(if is("method") { "POST" } else { "GET" }).unwrap(),
         path: RequestPath::parse(if is("path") { "/b" } else { "/a" }).unwrap(),
+        websocket: is("websocket"),
         presented: vec![],
         own_credentials: if is("own_credentials") {
             vec!["x".into()]
@@ -261,6 +262,7 @@ fn a_known_answer_is_for_an_equal_question_whatever_part_of_it_differs() {
         ("port", "context.port == 8443"),
         ("method", "context.method == \"POST\""),
         ("path", "context.path == \"/b\""),
+        ("websocket", "context.websocket"),
         ("own_credentials", "context.own_credentials"),
         ("git", "context has git"),
         ("session", "principal == Session::\"s2\""),
@@ -330,6 +332,7 @@ fn request_to(path: &str) -> crate::facts::RequestFacts {
         },
         method: Method::parse("GET").unwrap(),
         path: RequestPath::parse(path).unwrap(),
+        websocket: false,
         presented: Vec::new(),
         own_credentials: Vec::new(),
         git: None,

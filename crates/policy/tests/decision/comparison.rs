@@ -138,7 +138,7 @@ fn the_reference_shares_the_document_types_and_nothing_else() {
 }
 
 /// What `decide` can answer; the other reasons belong to gate, dialer, vault and record.
-const REACHED: [&str; 26] = [
+const REACHED: [&str; 27] = [
     "allow",
     "allow with credential",
     "ask",
@@ -151,6 +151,7 @@ const REACHED: [&str; 26] = [
     "port_not_granted",
     "method_not_granted",
     "path_not_granted",
+    "websocket_not_granted",
     "git_not_granted",
     "ref_not_granted",
     "phase_not_granted",

@@ -63,6 +63,8 @@ struct Case {
     tool: Option<String>,
     #[serde(default)]
     arguments: serde_json::Value,
+    #[serde(default)]
+    websocket: bool,
     /// `header:authorization placeholder-name`
     #[serde(default)]
     presents: Vec<String>,
@@ -167,6 +169,7 @@ fn act(case: &Case) -> Act {
         endpoint,
         method: Method::parse(method).unwrap(),
         path,
+        websocket: case.websocket,
         presented: case.presents.iter().map(|text| presented(text)).collect(),
         own_credentials: case.own.clone(),
         git: case.git.as_deref().map(git),

@@ -21,9 +21,10 @@ pub(crate) enum Fault {
     RefStarSpansSegments,
     AskBeatsDeny,
     LaterToolRuleWins,
+    WebsocketPassesAsRequest,
 }
 
-pub(crate) const FAULTS: [Fault; 15] = [
+pub(crate) const FAULTS: [Fault; 16] = [
     Fault::KilledStillActs,
     Fault::StaleGenerationActs,
     Fault::WildcardSpansLabels,
@@ -39,4 +40,5 @@ pub(crate) const FAULTS: [Fault; 15] = [
     Fault::RefStarSpansSegments,
     Fault::AskBeatsDeny,
     Fault::LaterToolRuleWins,
+    Fault::WebsocketPassesAsRequest,
 ];

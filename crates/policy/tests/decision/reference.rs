@@ -102,7 +102,20 @@ impl<'a> Judge<'a> {
             .is_ok_and(|(rules, git, _)| rules.len() + git.len() > 0)
     }
 
+    /// A WebSocket goes by rules that say so, never by a git grant or a credential alone.
     fn covered(&self) -> Result<Covered<'a>, Reason> {
+        let (mut rules, mut git, bindings) = self.covered_as_request()?;
+        if self.facts.websocket && self.fault != Fault::WebsocketPassesAsRequest {
+            git = Vec::new();
+            rules.retain(|rule| rule.websocket);
+            if rules.is_empty() {
+                return Err(Reason::WebsocketNotGranted);
+            }
+        }
+        Ok((rules, git, bindings))
+    }
+
+    fn covered_as_request(&self) -> Result<Covered<'a>, Reason> {
         let grant = &self.world.grant;
         if self.git_facts_lie() {
             return Err(Reason::Undecidable);

@@ -247,6 +247,7 @@ fn allow_rule(dice: &mut Dice, at: usize) -> AllowRule {
         methods: methods(&dice.some(&METHODS)),
         paths: patterns(&dice.some(&PATTERNS)),
         own_credentials: dice.rarely(3),
+        websocket: dice.rarely(3),
         phase: phase(dice),
     }
 }
@@ -366,6 +367,7 @@ pub(crate) fn act(dice: &mut Dice, world: &World) -> Act {
         endpoint,
         method: Method::parse(dice.pick(&METHODS)).unwrap(),
         path: RequestPath::parse(dice.pick(&PATHS)).unwrap(),
+        websocket: dice.rarely(6),
         presented: Vec::new(),
         own_credentials: Vec::new(),
         git: None,

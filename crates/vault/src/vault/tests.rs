@@ -172,6 +172,7 @@ fn permit(bindings: &[Binding]) -> Permit {
         endpoint: binding("b1", "token").endpoint,
         method: Method::parse("GET").unwrap(),
         path: RequestPath::parse("/v1/items").unwrap(),
+        websocket: false,
         presented: vec![],
         own_credentials: vec![],
         git: None,

@@ -92,6 +92,7 @@ fn facts(host: &str, method: &str, target: &str) -> RequestFacts {
         },
         method: Method::parse(method).unwrap(),
         path: RequestPath::parse(target).unwrap(),
+        websocket: false,
         presented: Vec::new(),
         own_credentials: Vec::new(),
         git: None,
@@ -127,12 +128,24 @@ fn plain(dice: &mut Dice, known: &Placeholders) -> Sent {
             present("x-api-key", "{git}", &known.git);
         }
     }
+    if method == "GET" && dice.pick(&[true, false, false, false]) {
+        headers.extend(HANDSHAKE);
+        facts.websocket = true;
+    }
     Sent {
         line: json!({
             "host": host, "method": method, "target": path, "headers": headers, "body": "" }),
         facts,
     }
 }
+
+/// RFC 6455 §4.1.
+const HANDSHAKE: [(&str, &str); 4] = [
+    ("connection", "Upgrade"),
+    ("upgrade", "websocket"),
+    ("sec-websocket-version", "13"),
+    ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+];
 
 fn git(dice: &mut Dice, known: &Placeholders) -> Sent {
     let repository = dice.pick(&REPOSITORIES);

@@ -223,6 +223,7 @@ pub(crate) fn facts(host: &str, target: &str) -> RequestFacts {
         endpoint: endpoint(Scheme::Https, host, 443),
         method: Method::parse("GET").unwrap(),
         path: RequestPath::parse(target).unwrap(),
+        websocket: false,
         presented: Vec::new(),
         own_credentials: Vec::new(),
         git: None,

@@ -362,7 +362,7 @@ fn upgrades(cases: &mut Cases) {
         "foo",
         "tcp",
         "TLS/1.0",
-        "websocket",
+        "websocket/13",
         "h2c, foo",
         "HTTP/2.0",
     ] {
@@ -371,6 +371,20 @@ fn upgrades(cases: &mut Cases) {
              Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
         );
         cases.with("GET", &lines, Right::Sent(bare));
+    }
+    // Who asks for a WebSocket is told what is missing, and gets no plain request instead.
+    for token in ["websocket", "WebSocket", "websocket, h2c", "h2c, websocket"] {
+        let lines = format!(
+            "GET /public/@M@ HTTP/1.1\r\nHost: {API}\r\nUpgrade: {token}\r\n\
+             Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+             Sec-WebSocket-Version: 13\r\n\r\n"
+        );
+        let codes: &[&str] = if token.contains(',') {
+            &["malformed_request"]
+        } else {
+            &["websocket_not_granted"]
+        };
+        cases.refused(("tls", API), &lines, codes);
     }
     // Bytes after an Upgrade are the next request, and judged.
     let next = format!(

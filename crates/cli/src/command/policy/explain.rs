@@ -36,7 +36,7 @@ pub(crate) struct Explain {
     /// The method
     #[arg(value_parser = values::method, required_unless_present = "acts", requires = "url")]
     method: Option<Method>,
-    /// The URL, http or https
+    /// The URL, http or https; ws or wss asks for a WebSocket
     #[arg(value_parser = target, required_unless_present = "acts")]
     url: Option<Target>,
 }

@@ -40,7 +40,7 @@ pub(crate) struct Simulate {
     /// The method
     #[arg(value_parser = values::method)]
     method: Method,
-    /// The URL, http or https
+    /// The URL, http or https; ws or wss asks for a WebSocket
     #[arg(value_parser = target)]
     url: Target,
 }
