@@ -51,7 +51,7 @@ pub(crate) async fn read(source: &mut Source<'_>, is_head: bool) -> Result<Answe
     Err(Fault::answer("the far end sent too many interim answers").into())
 }
 
-async fn read_head(source: &mut Source<'_>) -> Result<Head, StreamError> {
+pub(crate) async fn read_head(source: &mut Source<'_>) -> Result<Head, StreamError> {
     let mut scan = HeadScan::default();
     loop {
         if let Some(end) = scan.end(source.buffer.unread()).map_err(of_answer)? {
@@ -70,7 +70,7 @@ pub(crate) fn of_answer(_: Fault) -> Fault {
 }
 
 /// `HTTP/1.1 SP 3DIGIT SP reason`.
-fn status(line: &[u8]) -> Result<u16, Fault> {
+pub(crate) fn status(line: &[u8]) -> Result<u16, Fault> {
     let fault = of_answer(Fault::malformed(""));
     let is_known = line.starts_with(b"HTTP/1.1 ") || line.starts_with(b"HTTP/1.0 ");
     let digits = line.get(9..12).unwrap_or_default();
@@ -87,7 +87,7 @@ fn status(line: &[u8]) -> Result<u16, Fault> {
 }
 
 /// ATTACK: 057 – both framings, or two lengths, are refused.
-fn understand(head: Head, status: u16, is_head: bool) -> Result<Answer, Fault> {
+pub(crate) fn understand(head: Head, status: u16, is_head: bool) -> Result<Answer, Fault> {
     let is_http10 = head.first().starts_with(b"HTTP/1.0");
     let said = framing(&head).map_err(|_| of_answer(Fault::malformed("")))?;
     if is_http10 && said == Some(Framing::Chunked) {
@@ -109,7 +109,12 @@ fn understand(head: Head, status: u16, is_head: bool) -> Result<Answer, Fault> {
 }
 
 fn coding(head: &Head) -> Coding {
-    let mut codings = list_members(head.values("content-encoding")).filter(|c| c != "identity");
+    let is_coded = |coding: &String| coding != "identity";
+    // Each message of gRPC is encoded on its own, which is not read here.
+    if list_members(head.values("grpc-encoding")).any(|c| is_coded(&c)) {
+        return Coding::Other;
+    }
+    let mut codings = list_members(head.values("content-encoding")).filter(is_coded);
     match (codings.next().as_deref(), codings.next()) {
         (None, _) => Coding::Identity,
         (Some("gzip" | "x-gzip"), None) => Coding::Gzip,
