@@ -5,6 +5,7 @@
 pub(crate) mod answer;
 pub(crate) mod body;
 mod download;
+mod messages;
 mod upload;
 
 pub(crate) use upload::Upload;

@@ -27,6 +27,11 @@ impl OutgoingHead {
         Bytes::from_owner(self.0)
     }
 
+    #[cfg(test)]
+    pub(crate) fn of(head: &[u8]) -> Self {
+        Self(Zeroizing::new(head.to_vec()))
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }

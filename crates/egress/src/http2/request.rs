@@ -118,11 +118,11 @@ fn no_tunnel() -> Fault {
     .at(Location::Method)
 }
 
-/// How long the body behind a rendered head is, as the gate's own parser reads it; nothing for a
-/// head that it will refuse.
-pub(crate) fn framing_of(head: &[u8]) -> Option<Framing> {
-    let head = Head::parse(head).ok()?;
-    Some(framing(&head).ok()?.unwrap_or(Framing::Empty))
+/// How long the body behind a rendered head is, as the gate's own parser reads it. Behind a head
+/// that it will refuse nothing is sent.
+pub(crate) fn framing_of(head: &[u8]) -> Framing {
+    let said = Head::parse(head).ok().and_then(|head| framing(&head).ok());
+    said.flatten().unwrap_or(Framing::Empty)
 }
 
 /// A stream's request from a head that goes out, with the framing of its body. No byte of the head

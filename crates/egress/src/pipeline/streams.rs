@@ -54,7 +54,7 @@ async fn serve_one(pipeline: &Pipeline, opened: Opened, arrival: &Arrival) {
     let (head, fault) = match rendered {
         Ok(head) => {
             let framing = framing_of(&head);
-            (framing.map(|framing| (head, framing)), None)
+            (Some((head, framing)), None)
         }
         Err(fault) => (None, Some(fault)),
     };
