@@ -3,7 +3,8 @@
 
 use anyhow::{Context, Result};
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose,
+    BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair,
+    KeyUsagePurpose,
 };
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -55,12 +56,27 @@ impl Authority {
         self.serve_with(parameters)
     }
 
-    fn serve_with(&self, mut parameters: CertificateParams) -> Result<Arc<ServerConfig>> {
+    /// Chain and key of a server that is no part of this program, PEM.
+    ///
+    /// # Errors
+    /// When a name is no DNS name.
+    pub fn pem_server(&self, names: &[&str]) -> Result<(String, String)> {
+        let (certificate, key) = self.sign(parameters(names)?)?;
+        let chain = format!("{}{}", certificate.pem(), self.issuer.pem());
+        Ok((chain, key.serialize_pem()))
+    }
+
+    fn sign(&self, mut parameters: CertificateParams) -> Result<(Certificate, KeyPair)> {
         parameters.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate().context("no key for a test server")?;
         let certificate = parameters
             .signed_by(&key, &self.issuer)
             .context("no certificate for a test server")?;
+        Ok((certificate, key))
+    }
+
+    fn serve_with(&self, parameters: CertificateParams) -> Result<Arc<ServerConfig>> {
+        let (certificate, key) = self.sign(parameters)?;
         let chain = vec![certificate.der().clone(), self.issuer.der().clone()];
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

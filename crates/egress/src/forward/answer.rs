@@ -34,7 +34,7 @@ pub(crate) enum Coding {
 }
 
 /// LIMIT: interim answers before the final one; servers send one or two.
-const INTERIM_MAX: usize = 16;
+pub(crate) const INTERIM_MAX: usize = 16;
 
 /// Reads heads until the final one.
 pub(crate) async fn read(source: &mut Source<'_>, is_head: bool) -> Result<Answer, StreamError> {

@@ -8,12 +8,18 @@ use super::{
     CONNECTION_WINDOW, FIELD_BYTES_MAX, PIPE_BYTES, RESET_STREAMS_MAX, SEND_BYTES_MAX,
     STREAM_WINDOW, TABLE_BYTES, answer, carry, request,
 };
+use crate::forward::answer::INTERIM_MAX;
 use crate::forward::body::Body;
 use crate::inject::OutgoingHead;
 use crate::wire::{Duplex, ReadBuffer, Source, Writer};
 use bytes::Bytes;
 use carry::Broken;
+use h2::RecvStream;
 use h2::client::{Builder, ResponseFuture, SendRequest};
+use http::Response;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncWriteExt, DuplexStream};
 use tokio::sync::mpsc;
@@ -101,7 +107,7 @@ async fn exchanges(
 
 /// Writes a far end's answer into the pipe.
 async fn bring(response: ResponseFuture, to: &mut Writer<'_>) -> Result<(), Broken> {
-    let (parts, mut body) = response.await?.into_parts();
+    let (parts, mut body) = final_answer(response).await?.into_parts();
     let is_whole = body.is_end_stream();
     let head = answer::from_stream(&parts, is_whole);
     to.write_all(&head).await?;
@@ -110,4 +116,20 @@ async fn bring(response: ResponseFuture, to: &mut Writer<'_>) -> Result<(), Brok
         return Ok(());
     }
     carry::from_stream(&mut body, crate::head::Framing::Chunked, to).await
+}
+
+/// The answer behind its interim ones, of which there may be as many as in HTTP/1.1.
+async fn final_answer(mut response: ResponseFuture) -> Result<Response<RecvStream>, Broken> {
+    let mut interim = 0;
+    poll_fn(|cx| {
+        while let Poll::Ready(Some(told)) = response.poll_informational(cx) {
+            told?;
+            interim += 1;
+            if interim > INTERIM_MAX {
+                return Poll::Ready(Err(Broken::Pipe));
+            }
+        }
+        Pin::new(&mut response).poll(cx).map_err(Broken::from)
+    })
+    .await
 }

@@ -71,6 +71,8 @@ where
                 Some(Err(error)) => return fault(&error).map_or(Ok(()), Err),
                 Some(Ok(opened)) => {
                     streams.spawn(serve_stream(opened));
+                    // A flood of streams comes first here: what is over must not pile up.
+                    while streams.try_join_next().is_some() {}
                 }
             },
             // A task that panicked dropped its stream, which is a reset.

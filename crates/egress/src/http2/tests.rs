@@ -53,6 +53,32 @@ async fn no_credential_enters_the_table_of_a_far_end() {
     assert!(!block.contains(&(0x40 | 23)), "indexed: {block:x?}");
 }
 
+#[tokio::test]
+async fn a_far_end_that_sends_interim_answers_without_end_is_left() {
+    for (count, is_answered) in [(16, true), (17, false)] {
+        let (ours, far) = duplex(65_536);
+        tokio::spawn(async move {
+            let mut connection = h2::server::handshake(far).await.unwrap();
+            while let Some(Ok((_, mut respond))) = connection.accept().await {
+                for _ in 0..count {
+                    let mut early = http::Response::new(());
+                    *early.status_mut() = http::StatusCode::EARLY_HINTS;
+                    respond.send_informational(early).unwrap();
+                }
+                respond
+                    .send_response(http::Response::new(()), true)
+                    .unwrap();
+            }
+        });
+        let (heads, mut pipe) = client::open(Box::new(ours)).await.unwrap();
+        assert!(heads.send(OutgoingHead::of(HEAD)).await);
+        pipe.write_all(b"0\r\n\r\n").await.unwrap();
+        let mut heard = [0; 12];
+        let heard = pipe.read_exact(&mut heard).await.is_ok();
+        assert_eq!(heard, is_answered, "{count}");
+    }
+}
+
 async fn client_of(io: DuplexStream) -> h2::client::SendRequest<Bytes> {
     let (requests, connection) = h2::client::handshake(io).await.unwrap();
     tokio::spawn(connection);

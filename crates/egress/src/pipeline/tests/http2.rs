@@ -297,7 +297,7 @@ async fn a_stream_for_another_host_is_misdirected_and_no_other_host_is_reached()
 }
 
 #[tokio::test]
-async fn a_placeholder_in_a_trailer_ends_the_request() {
+async fn a_placeholder_in_a_trailer_of_a_stream_ends_the_request() {
     // ATTACK: 086
     let stage = stage(Notary::bearer(), fixed(OK)).await;
     let client = Client::to(&stage).await;
