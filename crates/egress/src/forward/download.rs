@@ -153,6 +153,11 @@ impl Download<'_> {
         if way.is_fixed() && way.hits() > 0 {
             self.received.reflected += way.hits();
             Err(Stop::Gone)
+        } else if way.messages.is_some() && way.scrub.hits() > 0 {
+            // A message tells its length in itself: shortened or not, it would be another.
+            self.received.reflected += way.hits();
+            let hint = "a message of the far end's holds a credential and was not let in";
+            Err(Fault::answer(hint).into())
         } else {
             Ok(())
         }

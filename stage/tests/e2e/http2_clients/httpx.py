@@ -11,8 +11,8 @@ async def main():
         paths = ['/v1/me'] * 20 + ['/not/granted', '/echo?as=raw', '/echo?as=header']
         answers = await asyncio.gather(*(client.get(url + path) for path in paths))
         print({answer.http_version for answer in answers})
-        print(sum('agent' in answer.text for answer in answers))
-        print(answers[20].status_code, answers[20].json()['reason'])
+        print(sum('"agent"' in answer.text for answer in answers))
+        print(answers[20].status_code, answers[20].json()['code'].endswith('_not_granted'))
         print(fields['Authorization'] in answers[21].text)
         print(answers[22].headers['x-echo'] == fields['Authorization'])
         posted = await client.post(url + '/echo?as=raw', content=b'x' * 200_000)

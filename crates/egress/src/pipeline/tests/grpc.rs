@@ -154,6 +154,23 @@ async fn a_call_is_carried_with_its_trailers_and_its_metadata_is_injected_and_sc
 }
 
 #[tokio::test]
+async fn a_message_that_gives_a_credential_back_ends_its_call() {
+    // ATTACK: 105
+    let (stage, _) = grpc_stage(Notary::bearer()).await;
+    let client = Client::to(&stage).await;
+    let (answer, mut body) = client.open(call("/back").body(()).unwrap(), false).await;
+    send(&mut body, b"\0\0\0\0\0").await;
+    let mut answer = answer.await.unwrap().into_body();
+    assert_eq!(answer.data().await.unwrap().unwrap(), "\0\0\0\0\0");
+    let message = [&b"\0\0\0\0\x20"[..], SECRET.as_bytes()].concat();
+    body.send_data(Bytes::from(message), false).unwrap();
+    let end = tokio::time::timeout(Duration::from_secs(2), answer.data()).await;
+    assert!(end.unwrap().unwrap().unwrap_err().is_reset());
+    let outcomes = stage.notary.outcomes.lock().unwrap();
+    assert!(matches!(outcomes[0].end, End::Refused(_)), "{outcomes:?}");
+}
+
+#[tokio::test]
 async fn both_ways_of_a_call_stream_at_once() {
     // With a credential, so that answers are searched: nothing of a whole message is held.
     let (stage, _) = grpc_stage(Notary::bearer()).await;
