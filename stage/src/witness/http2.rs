@@ -51,11 +51,14 @@ async fn read<F: Future<Output = ()> + 'static>(
             // What the peer says goes nowhere.
             let _gone = tokio::io::copy(&mut silent, &mut tokio::io::sink()).await;
         });
-        // A peer that asks has to open its streams first.
+        // A peer that serves waits for the preface, and tells its windows then; one that asks has
+        // to open its streams. Both before the rest comes.
+        let (first, rest) = bytes.split_at(PREFACE.len().min(bytes.len()));
+        let _broken = ours.write_all(first).await;
         for _ in 0..20 {
             tokio::task::yield_now().await;
         }
-        let _broken = ours.write_all(&bytes).await;
+        let _broken = ours.write_all(rest).await;
         let mut all = Vec::new();
         while let Ok(Some(part)) = tokio::time::timeout(QUIET, parts.recv()).await {
             all.extend_from_slice(&part);
