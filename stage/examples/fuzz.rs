@@ -47,11 +47,30 @@ const HTTP: &[&[u8]] = &[
     b"\\",
 ];
 
-const TARGETS: [Target; 10] = [
+const TARGETS: [Target; 11] = [
     Target {
         name: "request_head",
         run: torno_egress::fuzz::fuzz_request_head,
         words: HTTP,
+    },
+    Target {
+        name: "http2_request",
+        run: torno_egress::fuzz::fuzz_http2_request,
+        words: &[
+            b"\n:path /",
+            b"\n:method POST",
+            b"\n:authority allow.test",
+            b"\n:scheme https",
+            b"\nhost allow.test",
+            b"\ncookie a=b",
+            b"\ncontent-length 5",
+            b"\nte trailers",
+            b"\nexpect 100-continue",
+            b"\r\n",
+            b"?_method=DELETE",
+            b"%2F",
+            b"\t",
+        ],
     },
     Target {
         name: "tls_hello",

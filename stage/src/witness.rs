@@ -4,6 +4,7 @@
 //! (`SSLKEYLOGFILE`). Nothing in the product helps; it needs root, as reading any network does.
 
 mod capture;
+mod http2;
 mod stream;
 mod tls;
 
@@ -152,9 +153,11 @@ fn put_together(captured: &[capture::Captured], keys: &tls::Keys) -> Seen {
         seen.frames += frames.len();
         for conversation in stream::conversations(&frames, &GATE_PORTS) {
             let opened = tls::open(&conversation.to_gate, &conversation.from_gate, keys);
+            let written_out = http2::written_out(&opened.to_gate, &opened.from_gate);
+            let (to_gate, from_gate) = written_out.unwrap_or((opened.to_gate, opened.from_gate));
             for (kept, part) in [
-                (&mut seen.to_gate, opened.to_gate),
-                (&mut seen.from_gate, opened.from_gate),
+                (&mut seen.to_gate, to_gate),
+                (&mut seen.from_gate, from_gate),
             ] {
                 kept.extend_from_slice(&part);
                 kept.push(b'\n');

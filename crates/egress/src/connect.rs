@@ -8,6 +8,8 @@ mod pool;
 pub(crate) use pool::Pool;
 
 use crate::accept::Limits;
+use crate::http2::client::{self, Heads};
+use crate::normalize::Protocol;
 use crate::ports::{Clock, Dialed, Ports};
 use crate::refuse::Fault;
 use crate::wire::{CutFlag, Cuttable, Duplex, ReadBuffer, below_tls};
@@ -45,12 +47,21 @@ pub(crate) struct Upstream {
     pub(crate) resolved_by_proxy: bool,
     /// It was used before: the far end may have closed it meanwhile.
     pub(crate) is_reused: bool,
+    pub(crate) protocol: Protocol,
+    /// Where heads go when HTTP/2 is spoken: `io` is a pipe then, for bodies and answers.
+    pub(crate) heads: Option<Heads>,
+}
+
+/// TLS with one set of authorities, for each protocol.
+struct Tls {
+    http1: TlsConnector,
+    http2: TlsConnector,
 }
 
 /// Verifies far ends.
 pub(crate) struct Connector {
-    tls: TlsConnector,
-    pinned: HashMap<Host, TlsConnector>,
+    tls: Tls,
+    pinned: HashMap<Host, Tls>,
     wait: Duration,
 }
 
@@ -61,7 +72,13 @@ impl Connector {
         provider: &Arc<CryptoProvider>,
         (clock, limits): (&Arc<dyn Clock>, &Limits),
     ) -> Result<Self, rustls::Error> {
-        let connector = |roots: &Arc<RootCertStore>| tls_connector(roots, provider, clock);
+        let connector = |roots: &Arc<RootCertStore>| {
+            let one = |alpn: &[&[u8]]| tls_connector((roots, alpn), provider, clock);
+            Ok::<_, rustls::Error>(Tls {
+                http1: one(&[b"http/1.1"])?,
+                http2: one(&[b"h2", b"http/1.1"])?,
+            })
+        };
         let pinned = pinned
             .iter()
             .map(|pin| Ok((pin.host.clone(), connector(&pin.roots)?)))
@@ -77,7 +94,7 @@ impl Connector {
     pub(crate) async fn connect(
         &self,
         ports: &Ports,
-        allowed: &Allowed,
+        (allowed, protocol): (&Allowed, Protocol),
         (idle, pool): (Option<Upstream>, &Pool),
     ) -> Result<Upstream, Refusal> {
         let credential = allowed.injection.as_ref().map(|i| &i.credential);
@@ -87,7 +104,7 @@ impl Connector {
             }
             pool.put(idle);
         }
-        let connecting = self.dial(ports, allowed, credential);
+        let connecting = self.dial(ports, allowed, (credential, protocol));
         match tokio::time::timeout(self.wait, connecting).await {
             Ok(result) => result,
             Err(_) => Err(Fault::new(
@@ -102,7 +119,7 @@ impl Connector {
         &self,
         ports: &Ports,
         allowed: &Allowed,
-        credential: Option<&CredentialName>,
+        (credential, protocol): (Option<&CredentialName>, Protocol),
     ) -> Result<Upstream, Refusal> {
         let Dialed {
             stream,
@@ -113,9 +130,11 @@ impl Connector {
         let _ = stream.set_nodelay(true);
         let cut = CutFlag::default();
         let plain = Cuttable::new(stream, Arc::clone(&cut));
-        let io: Box<dyn Duplex> = match allowed.endpoint.scheme {
-            Scheme::Http => Box::new(plain),
-            Scheme::Https => self.verify(plain, &allowed.endpoint.host).await?,
+        let host = &allowed.endpoint.host;
+        let (io, heads): (Box<dyn Duplex>, _) = match (allowed.endpoint.scheme, protocol) {
+            (Scheme::Http, Protocol::Http1) => (Box::new(plain), None),
+            (Scheme::Http, Protocol::Http2) => return Err(no_http2()),
+            (Scheme::Https, _) => self.verify(plain, host, protocol).await?,
         };
         Ok(Upstream {
             io,
@@ -126,6 +145,8 @@ impl Connector {
             address,
             resolved_by_proxy,
             is_reused: false,
+            protocol,
+            heads,
         })
     }
 
@@ -134,7 +155,8 @@ impl Connector {
         &self,
         plain: Cuttable<tokio::net::TcpStream>,
         host: &Host,
-    ) -> Result<Box<dyn Duplex>, Refusal> {
+        protocol: Protocol,
+    ) -> Result<(Box<dyn Duplex>, Option<Heads>), Refusal> {
         let fault = Fault::new(
             Reason::UpstreamTls,
             "the far end's certificate is not valid for this host: nothing was sent to it",
@@ -146,18 +168,36 @@ impl Connector {
         };
         let name = name.ok_or_else(|| fault.refusal())?;
         let tls = self.pinned.get(host).unwrap_or(&self.tls);
+        let tls = match protocol {
+            Protocol::Http1 => &tls.http1,
+            Protocol::Http2 => &tls.http2,
+        };
         let stream = tls.connect(name, below_tls(plain)).await;
-        stream
-            .map(|stream| Box::new(stream) as Box<dyn Duplex>)
-            .map_err(|_| fault.refusal())
+        let stream = stream.map_err(|_| fault.refusal())?;
+        let chosen = stream.get_ref().1.alpn_protocol();
+        match protocol {
+            Protocol::Http1 => Ok((Box::new(stream), None)),
+            Protocol::Http2 if chosen != Some(b"h2") => Err(no_http2()),
+            Protocol::Http2 => {
+                let opened = client::open(Box::new(stream)).await;
+                let (heads, pipe) = opened.map_err(|_| no_http2())?;
+                Ok((Box::new(pipe), Some(heads)))
+            }
+        }
     }
+}
+
+/// gRPC can't be told in HTTP/1.1.
+fn no_http2() -> Refusal {
+    let hint = "the far end does not speak HTTP/2, which gRPC needs: nothing was sent to it";
+    Fault::answer(hint).refusal()
 }
 
 /// LIMIT: TLS sessions that can be resumed: about as many hosts as a session talks to at once.
 const RESUMABLE_MAX: usize = 64;
 
 fn tls_connector(
-    roots: &Arc<RootCertStore>,
+    (roots, alpn): (&Arc<RootCertStore>, &[&[u8]]),
     provider: &Arc<CryptoProvider>,
     clock: &Arc<dyn Clock>,
 ) -> Result<TlsConnector, rustls::Error> {
@@ -166,7 +206,7 @@ fn tls_connector(
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
         .with_root_certificates(Arc::clone(roots))
         .with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
     config.resumption = Resumption::in_memory_sessions(RESUMABLE_MAX);
     Ok(TlsConnector::from(Arc::new(config)))
 }

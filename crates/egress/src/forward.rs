@@ -5,6 +5,7 @@
 pub(crate) mod answer;
 pub(crate) mod body;
 mod download;
+mod messages;
 mod upload;
 pub(crate) mod websocket;
 
@@ -87,7 +88,10 @@ pub(crate) async fn forward(
     (request, head, mut upload): (&Request, OutgoingHead, Upload),
     reporter: &mut Reporter,
 ) -> Result<Forwarded, Stop> {
-    upload.take_small(client.buffer);
+    // To a pipe the head goes on its own, so a body behind it would gain nothing.
+    if upstream.heads.is_none() {
+        upload.take_small(client.buffer);
+    }
     let mut tally = Tally {
         usage: around.usage,
         sent: &mut reporter.sent,
@@ -125,6 +129,12 @@ async fn send_head(
     tally: &mut Tally<'_>,
 ) -> Result<(), Stop> {
     tally.usage.spend(head.bytes().len())?;
+    if let Some(heads) = &upstream.heads {
+        let sent = heads.send(head).await;
+        return sent
+            .then_some(())
+            .ok_or_else(|| unanswered(upstream.is_reused));
+    }
     let is_small = matches!(upload.body, Body::Length(0)) && !upload.ahead.is_empty();
     let written = if is_small {
         let small = std::mem::take(&mut upload.ahead);

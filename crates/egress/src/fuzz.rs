@@ -5,8 +5,9 @@ use crate::forward::body::{Body, Step};
 use crate::forward::websocket::frame::{Opcode, Sender, push_frame};
 use crate::forward::websocket::message::{Event, Framer, Messages};
 use crate::head::{Framing, Head, HeadScan};
+use crate::http2::request::{framing_of, render};
 use crate::identify::{Arrival, Asked, opening};
-use crate::normalize::{RawRequest, normalize, read_commands};
+use crate::normalize::{RawRequest, Request, normalize, read_commands};
 use crate::scrub::{ScrubStream, Scrubber, Secret};
 use std::sync::Arc;
 use torno_policy::facts::Entry;
@@ -14,15 +15,15 @@ use torno_policy::names::{Authority, RequestPath, Scheme};
 
 /// A head that is understood names the asked host, and its path is canonical.
 pub fn fuzz_request_head(data: &[u8]) {
-    let Ok(asked) = Authority::parse("allow.test", Scheme::Https) else {
-        return;
-    };
-    let Ok(Some(end)) = HeadScan::default().end(data) else {
-        return;
-    };
-    let Ok(head) = Head::parse(data.get(..end).unwrap_or_default()) else {
-        return;
-    };
+    if let Ok(Some(end)) = HeadScan::default().end(data) {
+        understood(data.get(..end).unwrap_or_default());
+    }
+}
+
+/// What the gate makes of a head for allow.test.
+fn understood(head: &[u8]) -> Option<Request> {
+    let asked = Authority::parse("allow.test", Scheme::Https).ok()?;
+    let head = Head::parse(head).ok()?;
     let arrival = Arrival {
         entry: Entry::Captured,
         scheme: Scheme::Https,
@@ -33,13 +34,63 @@ pub fn fuzz_request_head(data: &[u8]) {
         arrival: &arrival,
         head,
     };
-    if let Ok(request) = normalize(raw) {
-        let facts = request.facts;
-        assert_eq!(facts.endpoint.host, asked.host, "another host was let in");
-        assert_eq!(facts.endpoint.port, asked.port, "another port was let in");
-        let again = RequestPath::parse(&facts.path.to_string());
-        assert_eq!(again.as_ref(), Ok(&facts.path), "the path is not canonical");
+    let request = normalize(raw).ok()?;
+    let facts = &request.facts;
+    assert_eq!(facts.endpoint.host, asked.host, "another host was let in");
+    assert_eq!(facts.endpoint.port, asked.port, "another port was let in");
+    let again = RequestPath::parse(&facts.path.to_string());
+    assert_eq!(again.as_ref(), Ok(&facts.path), "the path is not canonical");
+    Some(request)
+}
+
+/// Lines of a name, a space and a value, as the fields of one stream: what is written for them is
+/// one head to its last byte, and its framing is the one that the edge sends the body by.
+pub fn fuzz_http2_request(data: &[u8]) {
+    let mut pseudo = [&b"GET"[..], b"https", b"allow.test", b"/"];
+    let mut fields = http::HeaderMap::new();
+    for line in data.split(|b| *b == b'\n') {
+        let cut = line.iter().position(|b| *b == b' ').unwrap_or(line.len());
+        let (name, value) = line.split_at_checked(cut).unwrap_or_default();
+        let value = value.get(1..).unwrap_or_default();
+        let names = [&b":method"[..], b":scheme", b":authority", b":path"];
+        let places = names.iter().zip(&mut pseudo);
+        if let Some((_, place)) = places.into_iter().find(|(known, _)| **known == name) {
+            *place = value;
+        } else if let Ok(name) = http::HeaderName::from_lowercase(name)
+            && let Ok(value) = http::HeaderValue::from_bytes(value)
+            && fields.try_append(name, value).is_err()
+        {
+            return;
+        }
     }
+    let [method, scheme, authority, path] = pseudo;
+    let uri = http::Uri::builder().scheme(scheme).authority(authority);
+    let request = http::Request::builder().method(method);
+    let request = uri.path_and_query(path).build().map(|uri| request.uri(uri));
+    let Ok(Ok(request)) = request.map(|request| request.body(())) else {
+        return;
+    };
+    let (mut parts, ()) = request.into_parts();
+    parts.headers = fields;
+    for is_whole in [true, false] {
+        let Ok(head) = render(&parts, is_whole) else {
+            continue;
+        };
+        let end = HeadScan::default().end(&head);
+        if let Ok(end) = end {
+            assert_eq!(end, Some(head.len()), "more or less than one head");
+        }
+        let framing = framing_of(&head);
+        if let Some(request) = understood(&head) {
+            assert_eq!(request.framing, framing, "another framing");
+            assert!(!is_whole || framing == Framing::Empty || fields_say_length(&parts));
+        }
+    }
+}
+
+/// `h2` itself holds a length against the end of a stream.
+fn fields_say_length(parts: &http::request::Parts) -> bool {
+    parts.headers.contains_key(http::header::CONTENT_LENGTH)
 }
 
 /// What the first bytes are does not change when more come.

@@ -9,6 +9,7 @@ use crate::normalize::{Disposition, Request};
 use crate::ports::{Granted, Ports, Unlocked};
 use crate::refuse::Fault;
 use crate::scrub::Released;
+use bytes::Bytes;
 use data_encoding::BASE64;
 use torno_notary_protocol::gate::{Allowed, Injection};
 use torno_notary_protocol::transit::CredentialInTransit;
@@ -21,6 +22,16 @@ use zeroize::Zeroizing;
 pub(crate) struct OutgoingHead(Zeroizing<Vec<u8>>);
 
 impl OutgoingHead {
+    /// The same buffer, to be shared in parts and wiped with the last of them.
+    pub(crate) fn into_bytes(self) -> Bytes {
+        Bytes::from_owner(self.0)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(head: &[u8]) -> Self {
+        Self(Zeroizing::new(head.to_vec()))
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -201,9 +212,14 @@ fn plain_part(allowed: &Allowed, request: &Request, is_scrubbed: bool) -> Vec<u8
 
 /// A secret cut into ranges could not be seen in any of them.
 fn asks_for_parts(name: &str) -> bool {
-    ["accept-encoding", "range", "if-range"]
-        .iter()
-        .any(|part| name.eq_ignore_ascii_case(part))
+    [
+        "accept-encoding",
+        "grpc-accept-encoding",
+        "range",
+        "if-range",
+    ]
+    .iter()
+    .any(|part| name.eq_ignore_ascii_case(part))
 }
 
 pub(crate) fn push_field(head: &mut Vec<u8>, name: &[u8], value: &[u8]) {

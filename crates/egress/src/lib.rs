@@ -23,6 +23,7 @@ mod connect;
 mod forward;
 pub mod fuzz;
 mod head;
+mod http2;
 mod identify;
 mod inject;
 mod normalize;

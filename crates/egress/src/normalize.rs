@@ -42,6 +42,8 @@ pub(crate) struct Request {
     pub(crate) keep_alive: bool,
     /// The client reads no chunks.
     pub(crate) is_http10: bool,
+    /// What the far end must speak.
+    pub(crate) protocol: Protocol,
 }
 
 impl Request {
@@ -149,6 +151,7 @@ pub(crate) fn normalize(raw: RawRequest<'_>) -> Result<Request, Fault> {
         expects_continue: expects_continue && !line.is_http10,
         keep_alive: !close && !line.is_http10,
         is_http10: line.is_http10,
+        protocol: protocol(&head),
         head,
     })
 }
@@ -203,6 +206,30 @@ fn host_header(head: &Head, arrival: &Arrival) -> Result<torno_policy::names::Au
         .map_err(|Repeated| Fault::malformed("send one Host header"))?
         .ok_or(Fault::malformed("send a Host header"))?;
     target::authority(host, arrival.scheme)
+}
+
+/// What is spoken to a far end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Http1,
+    Http2,
+}
+
+/// gRPC exists over HTTP/2 alone; all else is sent as HTTP/1.1. gRPC-Web is no gRPC.
+fn protocol(head: &Head) -> Protocol {
+    let is_grpc = head.values("content-type").any(is_grpc_kind);
+    if is_grpc && list_members(head.values("te")).any(|te| te == "trailers") {
+        Protocol::Http2
+    } else {
+        Protocol::Http1
+    }
+}
+
+/// `application/grpc`, alone or with a suffix or parameters.
+pub(crate) fn is_grpc_kind(content_type: &[u8]) -> bool {
+    let kind = content_type.to_ascii_lowercase();
+    let rest = kind.strip_prefix(b"application/grpc");
+    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';' | b' ')))
 }
 
 fn expects_continue(head: &Head) -> Result<bool, Fault> {

@@ -14,6 +14,7 @@
 mod client;
 mod entry;
 mod guard;
+mod streams;
 
 use crate::accept::{Limits, Usage};
 use crate::ask::ask;
@@ -121,12 +122,12 @@ impl Pipeline {
     }
 
     /// Serves a connection that the sandbox's network caught, until it ends.
-    pub async fn serve_captured<P: Peer>(&self, peer: P, asked: AskedDestination) {
+    pub async fn serve_captured<P: Peer>(self: &Arc<Self>, peer: P, asked: AskedDestination) {
         entry::serve(self, Box::new(peer), entry::Way::Captured(asked)).await;
     }
 
     /// Serves a connection to the loopback proxy, until it ends.
-    pub async fn serve_proxy<P: Peer>(&self, peer: P) {
+    pub async fn serve_proxy<P: Peer>(self: &Arc<Self>, peer: P) {
         entry::serve(self, Box::new(peer), entry::Way::Proxy).await;
     }
 
@@ -140,18 +141,17 @@ impl Pipeline {
 impl Pipeline {
     /// Serves requests one by one: a pipelined one waits in the buffer for its turn.
     async fn serve_requests(&self, client: &mut Client, arrival: &Arrival) {
-        loop {
-            let head = match client.read_head(&self.limits).await {
-                Ok(Some(head)) => head,
-                Ok(None) => return,
-                Err(fault) => {
-                    let target = arrival.asked.to_string();
-                    self.refuse_fault(client, &fault, (&target, false)).await;
-                    return;
-                }
-            };
-            if self.serve_request(client, arrival, head).await == Next::Close {
-                return;
+        while self.serve_next(client, arrival).await == Next::Request {}
+    }
+
+    /// Reads a head and serves its request.
+    async fn serve_next(&self, client: &mut Client, arrival: &Arrival) -> Next {
+        match client.read_head(&self.limits).await {
+            Ok(Some(head)) => self.serve_request(client, arrival, head).await,
+            Ok(None) => Next::Close,
+            Err(fault) => {
+                let target = arrival.asked.to_string();
+                self.refuse_fault(client, &fault, (&target, false)).await
             }
         }
     }
@@ -234,7 +234,7 @@ impl Pipeline {
         request: &Request,
         upload: Upload,
     ) -> Result<Next, Stop> {
-        let idle = self.pool.take(&request.facts.endpoint);
+        let idle = self.pool.take(&request.facts.endpoint, request.protocol);
         match self.exchange(client, request, upload, idle).await {
             Err(Stop::Stale) if request.is_repeatable() => {
                 let upload = Upload::new(request.framing);
@@ -266,9 +266,9 @@ impl Pipeline {
         let mut reporter = Reporter::new(Arc::clone(&self.ports.ask), record, &client.started);
         let carrying = async {
             let at_hand = (idle, &self.pool);
-            let connecting = self
-                .connector
-                .connect(&self.ports, &granted.allowed, at_hand);
+            let connecting =
+                self.connector
+                    .connect(&self.ports, (&granted.allowed, request.protocol), at_hand);
             let mut upstream = connecting.await?;
             reporter.dialled(&upstream);
 

@@ -2,6 +2,8 @@
 //! The one exit for every refusal: recorded (repeats coalesce), and answered with a reason that a
 //! model can act on. The answer's text is fixed; nothing of the request is repeated in it.
 
+mod grpc;
+
 use crate::ports::Ask;
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -64,8 +66,21 @@ impl Fault {
     }
 }
 
+/// How a refusal is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Form {
+    /// By status, with the reason as JSON.
+    #[default]
+    Http,
+    /// As clients of gRPC read it: 200 and a status of its own.
+    Grpc,
+}
+
 /// The whole answer to a refused request.
-pub(crate) fn answer(refusal: &Refusal, close: bool, without_body: bool) -> Vec<u8> {
+pub(crate) fn answer(refusal: &Refusal, form: Form, close: bool, without_body: bool) -> Vec<u8> {
+    if form == Form::Grpc {
+        return grpc::answer(refusal);
+    }
     let body = body(refusal);
     let status = refusal.reason.status();
     let mut head = String::with_capacity(320 + body.len());

@@ -21,6 +21,8 @@ pub(crate) struct Terminated {
     pub(crate) io: Box<dyn Duplex>,
     /// Set when SNI and the asked host disagree.
     pub(crate) disagreement: Option<Fault>,
+    /// HTTP/2 was chosen in the handshake: there is no other way to it.
+    pub(crate) is_http2: bool,
 }
 
 /// Reads the hello, checks its name and finishes the handshake.
@@ -49,6 +51,7 @@ pub(crate) async fn terminate(
         .await
         .map_err(|_| handshake_failed())?;
     Ok(Terminated {
+        is_http2: stream.get_ref().1.alpn_protocol() == Some(b"h2"),
         io: Box::new(stream),
         disagreement,
     })
@@ -107,7 +110,7 @@ fn check_name(named: Option<&Host>, asked: &Asked) -> Option<Fault> {
 fn handshake_failed() -> Fault {
     Fault::new(
         Reason::UnknownProtocol,
-        "the TLS handshake failed: trust the session's CA, and offer TLS 1.2 or 1.3 with http/1.1",
+        "the TLS handshake failed: trust the session's CA, and offer TLS 1.2 or 1.3 with h2 or http/1.1",
     )
 }
 

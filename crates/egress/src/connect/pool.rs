@@ -3,6 +3,7 @@
 //! serves one credential (or none) in all its life: nothing is shared across either.
 
 use super::Upstream;
+use crate::normalize::Protocol;
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Waker};
@@ -24,10 +25,11 @@ pub(crate) struct Pool {
 
 impl Pool {
     /// The connection to this endpoint that was used last, if it is still alive.
-    pub(crate) fn take(&self, endpoint: &Endpoint) -> Option<Upstream> {
+    pub(crate) fn take(&self, endpoint: &Endpoint, protocol: Protocol) -> Option<Upstream> {
+        let fits = |(_, u): &(Instant, Upstream)| u.endpoint == *endpoint && u.protocol == protocol;
         loop {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-            let at = idle.iter().rposition(|(_, u)| u.endpoint == *endpoint)?;
+            let at = idle.iter().rposition(fits)?;
             let (since, mut upstream) = idle.remove(at);
             drop(idle);
             if since.elapsed() < IDLE_TIME && is_quiet(&mut upstream) {

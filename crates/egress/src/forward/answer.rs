@@ -34,7 +34,7 @@ pub(crate) enum Coding {
 }
 
 /// LIMIT: interim answers before the final one; servers send one or two.
-const INTERIM_MAX: usize = 16;
+pub(crate) const INTERIM_MAX: usize = 16;
 
 /// What an answer is to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub(crate) async fn read(source: &mut Source<'_>, to: AnswerTo) -> Result<Answer
     Err(Fault::answer("the far end sent too many interim answers").into())
 }
 
-async fn read_head(source: &mut Source<'_>) -> Result<Head, StreamError> {
+pub(crate) async fn read_head(source: &mut Source<'_>) -> Result<Head, StreamError> {
     let mut scan = HeadScan::default();
     loop {
         if let Some(end) = scan.end(source.buffer.unread()).map_err(of_answer)? {
@@ -94,7 +94,7 @@ pub(crate) fn of_answer(_: Fault) -> Fault {
 }
 
 /// `HTTP/1.1 SP 3DIGIT SP reason`.
-fn status(line: &[u8]) -> Result<u16, Fault> {
+pub(crate) fn status(line: &[u8]) -> Result<u16, Fault> {
     let fault = of_answer(Fault::malformed(""));
     let is_known = line.starts_with(b"HTTP/1.1 ") || line.starts_with(b"HTTP/1.0 ");
     let digits = line.get(9..12).unwrap_or_default();
@@ -111,7 +111,7 @@ fn status(line: &[u8]) -> Result<u16, Fault> {
 }
 
 /// ATTACK: 057 – both framings, or two lengths, are refused.
-fn understand(head: Head, status: u16, to: AnswerTo) -> Result<Answer, Fault> {
+pub(crate) fn understand(head: Head, status: u16, to: AnswerTo) -> Result<Answer, Fault> {
     let is_http10 = head.first().starts_with(b"HTTP/1.0");
     let said = framing(&head).map_err(|_| of_answer(Fault::malformed("")))?;
     if is_http10 && said == Some(Framing::Chunked) {
@@ -133,7 +133,12 @@ fn understand(head: Head, status: u16, to: AnswerTo) -> Result<Answer, Fault> {
 }
 
 fn coding(head: &Head) -> Coding {
-    let mut codings = list_members(head.values("content-encoding")).filter(|c| c != "identity");
+    let is_coded = |coding: &String| coding != "identity";
+    // Each message of gRPC is encoded on its own, which is not read here.
+    if list_members(head.values("grpc-encoding")).any(|c| is_coded(&c)) {
+        return Coding::Other;
+    }
+    let mut codings = list_members(head.values("content-encoding")).filter(is_coded);
     match (codings.next().as_deref(), codings.next()) {
         (None, _) => Coding::Identity,
         (Some("gzip" | "x-gzip"), None) => Coding::Gzip,

@@ -5,8 +5,9 @@
 use super::Stop;
 use super::answer::{self, Answer, Coding, Outgoing, Rewrite, push_scrubbed};
 use super::body::{Body, Step, push_chunk};
+use super::messages::Messages;
 use crate::head::Head;
-use crate::normalize::is_hop_by_hop;
+use crate::normalize::{is_grpc_kind, is_hop_by_hop};
 use crate::refuse::Fault;
 use crate::report::Received;
 use crate::scrub::{BodyScrub, Gunzip, Released, scrub_whole};
@@ -106,7 +107,7 @@ impl Download<'_> {
         outgoing: Outgoing,
         mut out: Vec<u8>,
     ) -> Result<(), Stop> {
-        let mut way = Way::new(self.released, answer.coding, outgoing);
+        let mut way = Way::new(self.released, answer, outgoing);
         loop {
             let unread = source.buffer.unread();
             match answer.body.step(unread).map_err(answer::of_answer)? {
@@ -152,6 +153,11 @@ impl Download<'_> {
         if way.is_fixed() && way.hits() > 0 {
             self.received.reflected += way.hits();
             Err(Stop::Gone)
+        } else if way.messages.is_some() && way.scrub.hits() > 0 {
+            // A message tells its length in itself: shortened or not, it would be another.
+            self.received.reflected += way.hits();
+            let hint = "a message of the far end's holds a credential and was not let in";
+            Err(Fault::answer(hint).into())
         } else {
             Ok(())
         }
@@ -173,6 +179,8 @@ struct Way<'a> {
     released: &'a Released,
     scrub: BodyScrub<'a>,
     gunzip: Option<Gunzip>,
+    /// Where the messages of gRPC end: both sides may wait for the end of one.
+    messages: Option<Messages>,
     /// An encoding that passes as it is, because nothing was released when the answer began.
     opaque_since: Option<u64>,
     outgoing: Outgoing,
@@ -182,12 +190,15 @@ struct Way<'a> {
 }
 
 impl<'a> Way<'a> {
-    fn new(released: &'a Released, coding: Coding, outgoing: Outgoing) -> Self {
+    fn new(released: &'a Released, answer: &Answer, outgoing: Outgoing) -> Self {
         let scrubs = !released.is_empty();
+        let coding = answer.coding;
+        let is_grpc = answer.head.values("content-type").any(is_grpc_kind);
         Self {
             released,
             scrub: BodyScrub::new(released),
             gunzip: (scrubs && coding == Coding::Gzip).then(Gunzip::new),
+            messages: is_grpc.then(Messages::default),
             opaque_since: (!scrubs && coding != Coding::Identity).then(|| released.version()),
             outgoing,
             clean: Vec::new(),
@@ -217,6 +228,9 @@ impl<'a> Way<'a> {
             gunzip.push(piece, |unpacked| scrub.push(unpacked, clean))?;
         } else {
             self.scrub.push(piece, &mut self.clean);
+            if self.messages.as_mut().is_some_and(|m| m.ends_with(piece)) {
+                self.scrub.finish(&mut self.clean);
+            }
         }
         self.frame(out);
         Ok(())

@@ -4,7 +4,7 @@
 use crate::accept::Limits;
 use crate::head::{Head, HeadScan};
 use crate::identify::{Opening, not_http, opening};
-use crate::refuse::{self, Fault};
+use crate::refuse::{self, Fault, Form};
 use crate::revoke::Live;
 use crate::wire::{Duplex, ReadBuffer, Source, StreamError};
 use std::sync::Arc;
@@ -20,6 +20,8 @@ pub(super) struct Client {
     pub(super) live: Arc<Live>,
     /// Set once a byte of the current request's answer was written.
     pub(super) started: Arc<AtomicBool>,
+    /// How its refusals are told.
+    pub(super) form: Form,
 }
 
 /// What follows an exchange.
@@ -76,7 +78,7 @@ impl Client {
         refusal: &Refusal,
         (is_head, close): (bool, bool),
     ) -> Next {
-        let bytes = refuse::answer(refusal, close, is_head);
+        let bytes = refuse::answer(refusal, self.form, close, is_head);
         let written = async {
             self.io.write_all(&bytes).await?;
             self.io.flush().await

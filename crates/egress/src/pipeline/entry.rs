@@ -5,10 +5,11 @@
 use super::Pipeline;
 use super::client::{Client, Next};
 use super::guard::unwound;
+use super::streams;
 use crate::identify::{Arrival, Asked, AskedDestination, Opening, opening};
 use crate::inject::undecidable;
 use crate::normalize::connect_target;
-use crate::refuse::Fault;
+use crate::refuse::{Fault, Form};
 use crate::terminate::terminate;
 use crate::wire::{Cuttable, Peer, ReadBuffer};
 use std::net::{IpAddr, SocketAddr};
@@ -27,7 +28,7 @@ pub(super) enum Way {
 }
 
 /// Serves one connection until it ends or is cut.
-pub(super) async fn serve(pipeline: &Pipeline, peer: Box<dyn Peer>, way: Way) {
+pub(super) async fn serve(pipeline: &Arc<Pipeline>, peer: Box<dyn Peer>, way: Way) {
     let registered = pipeline.revocations.register();
     let live = Arc::clone(&registered.live);
     let target = match &way {
@@ -46,6 +47,7 @@ pub(super) async fn serve(pipeline: &Pipeline, peer: Box<dyn Peer>, way: Way) {
         buffer: ReadBuffer::new(),
         live: Arc::clone(&live),
         started: Arc::default(),
+        form: Form::default(),
     };
     let serving = async {
         match way {
@@ -67,7 +69,7 @@ pub(super) async fn serve(pipeline: &Pipeline, peer: Box<dyn Peer>, way: Way) {
 }
 
 /// A connection of the loopback proxy: one CONNECT and a tunnel, or requests in absolute-form.
-async fn serve_proxy(pipeline: &Pipeline, mut client: Client) {
+async fn serve_proxy(pipeline: &Arc<Pipeline>, mut client: Client) {
     let arrival = Arrival {
         entry: Entry::AbsoluteForm,
         scheme: Scheme::Http,
@@ -96,7 +98,7 @@ async fn serve_proxy(pipeline: &Pipeline, mut client: Client) {
 
 /// Answers a CONNECT. Whether its host may be reached is decided for each request inside, where
 /// the refusal can be read.
-async fn tunnel(pipeline: &Pipeline, mut client: Client, named: Authority) {
+async fn tunnel(pipeline: &Arc<Pipeline>, mut client: Client, named: Authority) {
     let port = named.port.number();
     let asked = match &named.host {
         Host::Name(_) => Asked::Name(named.clone()),
@@ -121,7 +123,7 @@ async fn tunnel(pipeline: &Pipeline, mut client: Client, named: Authority) {
 }
 
 /// Finds out whether TLS follows, ends it, and serves the requests.
-async fn open(pipeline: &Pipeline, client: Client, entry: Entry, asked: Asked) {
+async fn open(pipeline: &Arc<Pipeline>, client: Client, entry: Entry, asked: Asked) {
     let mut client = client;
     let mut arrival = Arrival {
         entry,
@@ -141,6 +143,7 @@ async fn open(pipeline: &Pipeline, client: Client, entry: Entry, asked: Asked) {
             mut buffer,
             live,
             started,
+            form,
         } = client;
         let ending = terminate(io, &mut buffer, &arrival.asked, &pipeline.authority);
         let slow = Err(Fault::new(
@@ -151,11 +154,15 @@ async fn open(pipeline: &Pipeline, client: Client, entry: Entry, asked: Asked) {
         match ended.unwrap_or(slow) {
             Ok(terminated) => {
                 arrival.disagreement = terminated.disagreement;
+                if terminated.is_http2 {
+                    return streams::serve(pipeline, terminated.io, &arrival).await;
+                }
                 client = Client {
                     io: terminated.io,
                     buffer,
                     live,
                     started,
+                    form,
                 };
             }
             Err(fault) => {
@@ -170,7 +177,10 @@ async fn open(pipeline: &Pipeline, client: Client, entry: Entry, asked: Asked) {
 }
 
 /// Waits for the first bytes and says what they are; `None` when the client went away.
-async fn first_bytes(pipeline: &Pipeline, client: &mut Client) -> Result<Option<Opening>, Fault> {
+async fn first_bytes(
+    pipeline: &Arc<Pipeline>,
+    client: &mut Client,
+) -> Result<Option<Opening>, Fault> {
     let reading = async {
         loop {
             if let Some(opened) = opening(client.buffer.unread())? {
@@ -191,7 +201,7 @@ async fn first_bytes(pipeline: &Pipeline, client: &mut Client) -> Result<Option<
 }
 
 async fn expect_opening(
-    pipeline: &Pipeline,
+    pipeline: &Arc<Pipeline>,
     client: &mut Client,
     expected: Opening,
 ) -> Result<(), Fault> {
@@ -204,7 +214,7 @@ async fn expect_opening(
     }
 }
 
-async fn refuse(pipeline: &Pipeline, client: &mut Client, fault: &Fault, asked: &Asked) {
+async fn refuse(pipeline: &Arc<Pipeline>, client: &mut Client, fault: &Fault, asked: &Asked) {
     let refusal = pipeline.refusals.record(fault, &asked.to_string());
     client.answer(&refusal, (false, true)).await;
 }

@@ -3,6 +3,9 @@
 
 mod entries;
 mod framing;
+mod grpc;
+mod http2;
+mod http2_frames;
 mod injection;
 mod life;
 mod stage;

@@ -148,7 +148,7 @@ impl SessionAuthority {
             .map_err(AuthorityFault::Tls)?
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(SingleCertAndKey::from(key)));
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         config.session_storage = rustls::server::ServerSessionMemoryCache::new(RESUMABLE_MAX);
         config.send_tls13_tickets = 1;
         Ok(config)

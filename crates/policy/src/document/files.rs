@@ -112,7 +112,7 @@ fn is_reserved(name: &str) -> bool {
         || RESERVED.contains(&upper.as_str())
 }
 
-const RESERVED: [&str; 28] = [
+const RESERVED: [&str; 29] = [
     "PATH",
     "HOME",
     "IFS",
@@ -138,6 +138,7 @@ const RESERVED: [&str; 28] = [
     "REQUESTS_CA_BUNDLE",
     "PIP_CERT",
     "AWS_CA_BUNDLE",
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
     "CARGO_HTTP_CAINFO",
     "DENO_CERT",
     "OPENSSL_CONF",

@@ -22,6 +22,7 @@ pub fn trust_environment() -> Vec<(&'static str, &'static str)> {
         ("GIT_SSL_CAINFO", BUNDLE),
         ("CARGO_HTTP_CAINFO", BUNDLE),
         ("AWS_CA_BUNDLE", BUNDLE),
+        ("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", BUNDLE),
         // Node and Deno add to what they carry themselves; one certificate parses quickly.
         ("NODE_EXTRA_CA_CERTS", SESSION_CA),
         ("DENO_CERT", SESSION_CA),

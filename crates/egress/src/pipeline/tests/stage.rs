@@ -278,6 +278,20 @@ pub(super) fn identity(names: &[&str]) -> Identity {
     }
 }
 
+/// The server side of TLS, choosing among protocols.
+pub(super) fn acceptor(identity: &Identity, protocols: &[&[u8]]) -> tokio_rustls::TlsAcceptor {
+    let key = PrivateKeyDer::Pkcs8(identity.key.clone().into());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(identity.chain.clone(), key)
+        .unwrap();
+    config.alpn_protocols = protocols.iter().map(|p| p.to_vec()).collect();
+    tokio_rustls::TlsAcceptor::from(Arc::new(config))
+}
+
 /// Starts an origin, with TLS when there is an identity.
 pub(super) async fn origin(identity: Option<&Identity>, script: Script) -> Origin {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -286,17 +300,7 @@ pub(super) async fn origin(identity: Option<&Identity>, script: Script) -> Origi
         requests: Arc::default(),
         connections: Arc::default(),
     };
-    let acceptor = identity.map(|identity| {
-        let key = PrivateKeyDer::Pkcs8(identity.key.clone().into());
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(identity.chain.clone(), key)
-            .unwrap();
-        tokio_rustls::TlsAcceptor::from(Arc::new(config))
-    });
+    let acceptor = identity.map(|identity| acceptor(identity, &[]));
     let (requests, connections) = (made.requests.clone(), made.connections.clone());
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
@@ -395,9 +399,19 @@ pub(super) async fn stage(notary: Arc<Notary>, script: Script) -> Stage {
 
 pub(super) async fn stage_with(notary: Arc<Notary>, script: Script, limits: Limits) -> Stage {
     let identity = identity(&["allow.test", "other.test"]);
+    let tls = origin(Some(&identity), script.clone()).await;
+    stage_at(notary, (&identity, tls), script, limits).await
+}
+
+/// The same with a far end that is there already.
+pub(super) async fn stage_at(
+    notary: Arc<Notary>,
+    (identity, tls): (&Identity, Origin),
+    script: Script,
+    limits: Limits,
+) -> Stage {
     let mut roots = RootCertStore::empty();
     roots.add(identity.chain[0].clone()).unwrap();
-    let tls = origin(Some(&identity), script.clone()).await;
     let plain = origin(None, script).await;
     let dialer = Arc::new(Dialer::default());
     let mut hosts = dialer.hosts.lock().unwrap();
@@ -463,6 +477,16 @@ impl Stage {
         stream: TcpStream,
         name: &str,
     ) -> std::io::Result<TlsClient> {
+        self.tls_speaking(stream, name, &[]).await
+    }
+
+    /// The same, offering protocols.
+    pub(super) async fn tls_speaking(
+        &self,
+        stream: TcpStream,
+        name: &str,
+        protocols: &[&[u8]],
+    ) -> std::io::Result<TlsClient> {
         use rustls_pki_types::pem::PemObject;
         let ca = CertificateDer::from_pem_slice(self.pipeline.ca_pem().as_bytes()).unwrap();
         let mut roots = RootCertStore::empty();
@@ -473,6 +497,7 @@ impl Stage {
             .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth();
+        config.alpn_protocols = protocols.iter().map(|p| p.to_vec()).collect();
         config.enable_sni = !name.starts_with('!');
         let name = ServerName::try_from(name.trim_start_matches('!').to_owned()).unwrap();
         tokio_rustls::TlsConnector::from(Arc::new(config))
