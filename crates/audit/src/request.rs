@@ -99,6 +99,10 @@ impl GitNote {
             GitOperation::Fetch => (GitVerb::Fetch, &[][..]),
             GitOperation::DiscoverPush => (GitVerb::DiscoverPush, &[][..]),
             GitOperation::Push(updates) => (GitVerb::Push, updates.as_slice()),
+            GitOperation::LfsBatch => (GitVerb::LfsBatch, &[][..]),
+            GitOperation::LfsVerifyLocks => (GitVerb::LfsVerifyLocks, &[][..]),
+            GitOperation::LfsDownload => (GitVerb::LfsDownload, &[][..]),
+            GitOperation::LfsUpload => (GitVerb::LfsUpload, &[][..]),
         };
         let references = updates.iter().map(|update| ReferenceNote {
             name: ShortText::new(&update.name),
@@ -134,6 +138,14 @@ pub enum GitVerb {
     DiscoverPush,
     /// Push.
     Push,
+    /// Where large files are fetched or brought.
+    LfsBatch,
+    /// Which files are locked?
+    LfsVerifyLocks,
+    /// Fetch of a large file.
+    LfsDownload,
+    /// Push of a large file.
+    LfsUpload,
 }
 
 /// A credential leaves the vault for one request.

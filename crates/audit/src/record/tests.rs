@@ -128,6 +128,7 @@ fn a_secret_in_query_header_name_or_hint_has_no_way_into_the_record() {
         presented: Vec::new(),
         own_credentials: vec![format!("x-{SECRET}")],
         git: None,
+        content: None,
     };
     let refusal = Refusal {
         reason: Reason::HostNotGranted,

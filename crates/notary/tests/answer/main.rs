@@ -157,6 +157,7 @@ fn facts(path: &str) -> RequestFacts {
         presented: vec![],
         own_credentials: vec![],
         git: None,
+        content: None,
     }
 }
 

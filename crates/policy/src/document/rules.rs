@@ -2,19 +2,24 @@
 //! `[[allow]]`: where requests may go.
 
 use super::fields::{Fields, Value, fail, list, some_of, text, whole, word};
-use super::{DocumentError, Presets};
+use super::{DocumentError, Presets, dialects};
 use crate::binding::PathPattern;
 use crate::grant::{AllowRule, HostPattern};
 use crate::names::{Host, Method, Port, PresetName, RuleName, Scheme};
 use crate::standing::Phase;
 
-const KEYS: [&str; 7] = [
+const KEYS: [&str; 12] = [
     "host",
     "port",
     "scheme",
     "methods",
     "paths",
     "own_credentials",
+    "registry",
+    "operations",
+    "under",
+    "graphql",
+    "jsonrpc",
     "preset",
 ];
 
@@ -62,17 +67,7 @@ fn rule(fields: &Fields<'_, '_>, name: RuleName, phase: Phase) -> Result<AllowRu
         Some(value) => port(value)?,
         None => scheme.default_port(),
     };
-    let methods = match fields.get("methods") {
-        Some(value) => methods(value)?,
-        None => ["GET", "HEAD"]
-            .into_iter()
-            .filter_map(Method::parse)
-            .collect(),
-    };
-    let paths = match fields.get("paths") {
-        Some(value) => paths(value)?,
-        None => PathPattern::parse("/**").into_iter().collect(),
-    };
+    let (dialect, methods, paths) = dialects::read(fields)?;
     let own_credentials = fields.flag("own_credentials")?;
     if let (true, HostPattern::OneLabel(_), Some(flag)) =
         (own_credentials, &host, fields.get("own_credentials"))
@@ -91,6 +86,7 @@ fn rule(fields: &Fields<'_, '_>, name: RuleName, phase: Phase) -> Result<AllowRu
         paths,
         own_credentials,
         phase,
+        dialect,
     })
 }
 

@@ -333,6 +333,7 @@ fn request_to(path: &str) -> crate::facts::RequestFacts {
         presented: Vec::new(),
         own_credentials: Vec::new(),
         git: None,
+        content: None,
     }
 }
 

@@ -21,9 +21,11 @@ pub(crate) enum Fault {
     RefStarSpansSegments,
     AskBeatsDeny,
     LaterToolRuleWins,
+    DialectIgnored,
+    DialectFallsBackToRules,
 }
 
-pub(crate) const FAULTS: [Fault; 15] = [
+pub(crate) const FAULTS: [Fault; 17] = [
     Fault::KilledStillActs,
     Fault::StaleGenerationActs,
     Fault::WildcardSpansLabels,
@@ -39,4 +41,6 @@ pub(crate) const FAULTS: [Fault; 15] = [
     Fault::RefStarSpansSegments,
     Fault::AskBeatsDeny,
     Fault::LaterToolRuleWins,
+    Fault::DialectIgnored,
+    Fault::DialectFallsBackToRules,
 ];

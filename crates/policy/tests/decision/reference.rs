@@ -12,6 +12,7 @@ use torno_policy::grant::{AllowRule, GitGrant, HostPattern, SecretGrant};
 use torno_policy::names::Scheme;
 use torno_policy::standing::{Phase, State};
 
+mod dialect;
 mod tool;
 
 /// A decision as far as both sides can state it.
@@ -120,10 +121,17 @@ impl<'a> Judge<'a> {
         if git_like && !here.is_empty() && self.fault != Fault::GitFallsBackToRules {
             return self.covered_by_git(&here);
         }
+        let speaking = self.speaking();
         let mut rules = Vec::new();
-        for rule in &grant.allow {
-            if self.in_phase(rule.phase) && self.misses(rule) == Some(Vec::new()) {
-                rules.push(rule);
+        if !speaking.is_empty() && self.fault != Fault::DialectFallsBackToRules {
+            rules = self.covered_by_dialect(&speaking)?;
+        } else {
+            for rule in &grant.allow {
+                let fits =
+                    self.misses(rule) == Some(Vec::new()) && self.says_too_much(rule).is_none();
+                if self.in_phase(rule.phase) && fits {
+                    rules.push(rule);
+                }
             }
         }
         let mut bindings = Vec::new();
@@ -149,6 +157,7 @@ impl<'a> Judge<'a> {
             let may = match &git.operation {
                 GitOperation::DiscoverFetch | GitOperation::Fetch => grant.fetch,
                 GitOperation::DiscoverPush | GitOperation::Push(_) => !grant.push_refs.is_empty(),
+                large => panic!("no world has {large:?}"),
             };
             if grant.repository != git.repository || !may {
                 continue;
@@ -192,10 +201,10 @@ impl<'a> Judge<'a> {
     fn near_miss(&self) -> Reason {
         let grant = &self.world.grant;
         let other = |phase: Phase| phase != self.phase;
-        let by_rule = grant
-            .allow
-            .iter()
-            .any(|r| other(r.phase) && self.misses(r) == Some(vec![]));
+        let by_rule = grant.allow.iter().any(|r| {
+            let here = self.misses(r) == Some(vec![]);
+            other(r.phase) && here && self.says_too_much(r).is_none()
+        });
         let by_secret = self
             .world
             .bindings
@@ -382,7 +391,7 @@ impl<'a> Judge<'a> {
         {
             misses.push(Reason::MethodNotGranted);
         }
-        if !rule.paths.iter().any(|p| self.path_fits(&p.to_string())) {
+        if !self.has_path(rule) {
             misses.push(Reason::PathNotGranted);
         }
         here.then_some(misses)
@@ -457,6 +466,7 @@ impl<'a> Judge<'a> {
                 GitOperation::DiscoverPush => ("GET", "/info/refs?service=git-receive-pack"),
                 GitOperation::Fetch => ("POST", "/git-upload-pack"),
                 GitOperation::Push(_) => ("POST", "/git-receive-pack"),
+                large => panic!("no world has {large:?}"),
             };
             format!("{method} {}{ending}{rest}", git.repository)
         };
