@@ -77,6 +77,11 @@ const NEEDS: [Need; 19] = [
         File(&["/usr/lib/git-core/git-http-backend"]),
         "a client, and the far end",
     ),
+    need(
+        "git-lfs",
+        File(&["/usr/bin/git-lfs"]),
+        "a client of large files",
+    ),
     need("curl", File(&["/usr/bin/curl"]), "a client"),
     need("wget", File(&["/usr/bin/wget"]), "a client"),
     need(

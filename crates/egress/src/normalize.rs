@@ -10,7 +10,7 @@ mod graphql;
 mod json;
 mod target;
 
-use content::CONTENT_BYTES_MAX;
+pub(crate) use content::CONTENT_BYTES_MAX;
 pub(crate) use content::{graphql_body, graphql_query, jsonrpc, lfs_batch};
 pub(crate) use fields::{Disposition, is_hop_by_hop, judge_trailers};
 pub(crate) use git::{Commands, read_commands};

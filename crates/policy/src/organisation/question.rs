@@ -86,6 +86,17 @@ impl Asked {
     }
 }
 
+impl Asked {
+    /// How many things a request says.
+    pub(super) fn count_said(&self) -> usize {
+        match &self.content {
+            Some(Content::Graphql(said)) => said.len(),
+            Some(Content::Jsonrpc(said)) => said.len(),
+            Some(Content::Lfs(_)) | None => 0,
+        }
+    }
+}
+
 /// The question whether a request may leave. `None` is undecidable.
 pub(super) fn request(asked: &Asked) -> Option<Request> {
     let names = NAMES.as_ref()?;
