@@ -140,3 +140,6 @@ fn named(methods: &[&str]) -> Vec<Method> {
         .filter_map(|text| Method::parse(text))
         .collect()
 }
+
+#[cfg(test)]
+mod tests;
