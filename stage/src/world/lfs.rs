@@ -46,17 +46,25 @@ impl Objects {
 
     fn batch(&self, repository: &str, body: &[u8]) -> Answer {
         let asked: Value = serde_json::from_slice(body).unwrap_or_default();
-        let operation = asked["operation"].as_str().unwrap_or_default();
-        let objects = asked["objects"].as_array().cloned().unwrap_or_default();
+        let text = |value: &Value, name: &str| {
+            let value = value.get(name).and_then(Value::as_str);
+            value.unwrap_or_default().to_owned()
+        };
+        let operation = text(&asked, "operation");
+        let objects = asked.get("objects").and_then(Value::as_array).cloned();
         let known = self.lock();
-        let answered = objects.into_iter().map(|mut object| {
-            let oid = object["oid"].as_str().unwrap_or_default().to_owned();
+        let answered = objects.unwrap_or_default().into_iter().map(|object| {
+            let oid = text(&object, "oid");
+            let href = format!("https://{GIT}{repository}/info/lfs/objects/{oid}");
+            let actions = json!({ &operation: { "href": href } });
             // Who has an object is told nothing to do.
-            if operation == "download" || !known.contains_key(&oid) {
-                let href = format!("https://{GIT}{repository}/info/lfs/objects/{oid}");
-                object["actions"] = json!({ operation: { "href": href } });
+            let is_there = operation == "upload" && known.contains_key(&oid);
+            let size = object.get("size");
+            if is_there {
+                json!({ "oid": oid, "size": size })
+            } else {
+                json!({ "oid": oid, "size": size, "actions": actions })
             }
-            object
         });
         let answered: Vec<Value> = answered.collect();
         said(&json!({ "transfer": "basic", "objects": answered }))

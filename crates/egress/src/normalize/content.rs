@@ -63,7 +63,7 @@ fn media_type(request: &Request, wanted: &str) -> Result<(), Fault> {
         "send one Content-Type: application/json for GraphQL and JSON-RPC, that of git-lfs for LFS",
     );
     let given = request.head.single("content-type");
-    let given = given.ok().flatten().ok_or(fault.clone())?;
+    let given = given.ok().flatten().ok_or_else(|| fault.clone())?;
     let given = std::str::from_utf8(given).map_err(|_| fault.clone())?;
     let given = given.to_ascii_lowercase();
     let mut parts = given.split(';').map(str::trim);
@@ -185,7 +185,7 @@ pub(crate) fn graphql_query(query: &str) -> Result<Content, Fault> {
     .at(Location::Query);
     let (mut document, mut name, mut variables) = (None, None, None);
     for pair in query.split('&') {
-        let (key, value) = pair.split_once('=').ok_or(fault.clone())?;
+        let (key, value) = pair.split_once('=').ok_or_else(|| fault.clone())?;
         let place = match key {
             "query" => &mut document,
             "operationName" => &mut name,

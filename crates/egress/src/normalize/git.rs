@@ -51,6 +51,9 @@ fn large_files<'a>(method: &Method, path: &'a RequestPath) -> Option<(&'a str, G
         return None;
     }
     let (base, rest) = path.path().split_once("/info/lfs/")?;
+    if base.is_empty() {
+        return None;
+    }
     let object = rest.strip_prefix("objects/").unwrap_or_default();
     let is_object = object.len() == 64 && is_object_id(object);
     let operation = match (method.as_str(), rest) {

@@ -19,7 +19,8 @@ pub(super) fn is_git(facts: &RequestFacts) -> bool {
         || path.ends_with("/info/refs")
         || path.ends_with("/git-upload-pack")
         || path.ends_with("/git-receive-pack")
-        || path.contains("/info/lfs/")
+        // ATTACK: 078 – whatever its case: a wider rule brings no large file back.
+        || path.to_ascii_lowercase().contains("/info/lfs/")
 }
 
 /// Whether git facts contradict the method and path they were read from: then nobody can say what

@@ -110,6 +110,7 @@ impl<'a> Judge<'a> {
         }
         let path = self.facts.path.path().replace("%2F", "/");
         let git_like = self.facts.git.is_some()
+            || path.to_ascii_lowercase().contains("/info/lfs/")
             || ["/info/refs", "/git-upload-pack", "/git-receive-pack"]
                 .iter()
                 .any(|end| path.ends_with(end));
