@@ -261,3 +261,18 @@ proptest! {
         prop_assert!(crate::fuzz_reader(&bytes));
     }
 }
+
+#[test]
+fn what_was_said_where_a_rule_judges_it_is_written_down_and_nowhere_else() {
+    use torno_policy::facts::{Content, RpcMethod};
+    let plain = samples::request_decided();
+    let text = printed(1, Event::RequestDecided(Box::new(plain.clone())));
+    assert!(!text.contains("content"), "{text}");
+    let said = (0..40).filter_map(|at| RpcMethod::parse(&format!("tools/{at}")));
+    let mut decided = plain;
+    decided.content = Some(crate::ContentNote::of(&Content::Jsonrpc(said.collect())));
+    let text = printed(1, Event::RequestDecided(Box::new(decided)));
+    let start = "\"content\":{\"jsonrpc\":{\"count\":40,\"first\":[\"tools/0\",";
+    assert!(text.contains(start) && !text.contains("tools/32"), "{text}");
+    assert!(line::parse(text.as_bytes()).is_ok());
+}

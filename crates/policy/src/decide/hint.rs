@@ -104,6 +104,15 @@ pub(super) fn outside(reason: Reason, rule: &AllowRule, facts: &RequestFacts) ->
         (Reason::OperationNotGranted, ..) => {
             format!("add the JSON-RPC method to jsonrpc in the [[allow]] rule with {place}")
         }
+        (Reason::MethodNotGranted, Dialect::Graphql(_), _) => {
+            return "send GraphQL with POST, or a query with GET".to_owned();
+        }
+        (Reason::PathNotGranted, ..) => {
+            return format!(
+                "ask at the path exactly as the [[allow]] rule with {place} spells it: this one \
+                 reads like it to some servers"
+            );
+        }
         _ => return uncovered(reason, facts),
     };
     format!("{change} in torno.toml and run `torno trust`")
