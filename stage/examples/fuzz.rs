@@ -47,7 +47,7 @@ const HTTP: &[&[u8]] = &[
     b"\\",
 ];
 
-const TARGETS: [Target; 11] = [
+const TARGETS: [Target; 13] = [
     Target {
         name: "request_head",
         run: torno_egress::fuzz::fuzz_request_head,
@@ -116,6 +116,34 @@ const TARGETS: [Target; 11] = [
             b" report-status",
             b"\0",
             b"PACK",
+        ],
+    },
+    Target {
+        name: "graphql",
+        run: torno_egress::fuzz::fuzz_graphql,
+        words: &[
+            b"query=",
+            b"mutation",
+            b"subscription",
+            b"fragment",
+            b"\"\"\"",
+            b"...",
+            b"#",
+            b"\"operationName\":",
+            b"{\"query\":\"",
+        ],
+    },
+    Target {
+        name: "jsonrpc",
+        run: torno_egress::fuzz::fuzz_jsonrpc,
+        words: &[
+            b"\"method\":\"",
+            b"{\"jsonrpc\":\"2.0\",",
+            b"\\ud83d",
+            b"\\u006d",
+            b"1e999",
+            b"[",
+            b"\"operation\":\"upload\"",
         ],
     },
     Target {

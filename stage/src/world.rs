@@ -9,7 +9,9 @@ pub mod git;
 pub mod internet;
 pub mod journal;
 pub mod lawless;
+pub mod lfs;
 pub mod listen;
+pub mod registry;
 pub mod sink;
 
 use crate::world::api::Api;
@@ -17,6 +19,7 @@ use crate::world::authority::Authority;
 use crate::world::git::{GitOrigin, make_repository};
 use crate::world::lawless::Map;
 use crate::world::listen::Listening;
+use crate::world::registry::Registry;
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
 use std::io::Read;
@@ -33,6 +36,8 @@ pub const API: &str = "api.torno.test";
 pub const OTHER: &str = "other.torno.test";
 /// The git server's name.
 pub const GIT: &str = "git.torno.test";
+/// The package registry's name.
+pub const NPM: &str = "npm.torno.test";
 /// The attacker's name: never granted.
 pub const EVIL: &str = "evil.torno.test";
 
@@ -48,6 +53,10 @@ pub struct World {
     pub other: Listening,
     /// The git server.
     pub git: Listening,
+    /// What the git server does.
+    pub git_origin: Arc<GitOrigin>,
+    /// The package registry.
+    pub npm: Listening,
     /// The attacker's sink.
     pub evil: Listening,
     /// A proxy without any law, for attempts with their wall off.
@@ -86,24 +95,30 @@ impl World {
             .build()
             .context("no runtime")?;
         let api_origin = Arc::new(Api::new(&api_token));
-        let (api, other, git, evil, lawless) = runtime.block_on(async {
+        let git_origin = Arc::new(GitOrigin::new(&repositories, &git_token));
+        let registry = Arc::new(Registry::new()?);
+        let (far, lawless) = runtime.block_on(async {
             let serving = Arc::clone(&api_origin);
             let api = listen::serve(authority.server(&[API])?, serving).await?;
             let other = Arc::new(Api::new("another-token-of-another-account"));
             let other = listen::serve(authority.server(&[OTHER])?, other).await?;
-            let git = Arc::new(GitOrigin::new(&repositories, &git_token));
-            let git = listen::serve(authority.server(&[GIT])?, git).await?;
+            let serving = Arc::clone(&git_origin);
+            let git = listen::serve(authority.server(&[GIT])?, serving).await?;
+            let npm = listen::serve(authority.server(&[NPM])?, registry).await?;
             let evil = sink::serve(authority.server(&[EVIL])?).await?;
-            let map = map(&pins(&api, &other, &git, &evil));
-            let lawless = lawless::serve(map).await?;
-            anyhow::Ok((api, other, git, evil, lawless))
+            let far = [api, other, git, npm, evil];
+            let lawless = lawless::serve(map(&pins(&far.each_ref()))).await?;
+            anyhow::Ok((far, lawless))
         })?;
+        let [api, other, git, npm, evil] = far;
         Ok(Self {
             directory,
             api,
             api_origin,
             other,
             git,
+            git_origin,
+            npm,
             evil,
             lawless,
             api_token,
@@ -127,7 +142,7 @@ impl World {
     /// Name, port and far end of everything that is pinned.
     #[must_use]
     pub fn pins(&self) -> Vec<Pin<'_>> {
-        pins(&self.api, &self.other, &self.git, &self.evil)
+        pins(&[&self.api, &self.other, &self.git, &self.npm, &self.evil])
     }
 
     /// Where everything leads when no wall is in the way.
@@ -156,6 +171,7 @@ impl World {
             (API, self.api.journal.plaintext()),
             (OTHER, self.other.journal.plaintext()),
             (GIT, self.git.journal.plaintext()),
+            (NPM, self.npm.journal.plaintext()),
             (EVIL, self.evil.journal.plaintext()),
         ]
     }
@@ -164,16 +180,12 @@ impl World {
 /// A name, a port, and the far end that stands for them.
 pub type Pin<'f> = (&'static str, u16, &'f Listening);
 
-fn pins<'f>(
-    api: &'f Listening,
-    other: &'f Listening,
-    git: &'f Listening,
-    evil: &'f Listening,
-) -> Vec<Pin<'f>> {
+fn pins<'f>([api, other, git, npm, evil]: &[&'f Listening; 5]) -> Vec<Pin<'f>> {
     vec![
         (API, 443, api),
         (OTHER, 443, other),
         (GIT, 443, git),
+        (NPM, 443, npm),
         (EVIL, 443, evil),
         (EVIL, 80, evil),
         (EVIL, 8443, evil),

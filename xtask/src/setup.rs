@@ -34,7 +34,7 @@ const fn need(package: &'static str, sign: Sign, reason: &'static str) -> Need {
     }
 }
 
-const NEEDS: [Need; 20] = [
+const NEEDS: [Need; 21] = [
     need("gcc", File(&["/usr/bin/cc"]), "links the binaries"),
     need("g++", File(&["/usr/bin/c++"]), "the TLS provider's C code"),
     need(
@@ -76,6 +76,11 @@ const NEEDS: [Need; 20] = [
         "git",
         File(&["/usr/lib/git-core/git-http-backend"]),
         "a client, and the far end",
+    ),
+    need(
+        "git-lfs",
+        File(&["/usr/bin/git-lfs"]),
+        "a client of large files",
     ),
     need("curl", File(&["/usr/bin/curl"]), "a client"),
     need("wget", File(&["/usr/bin/wget"]), "a client"),

@@ -76,6 +76,7 @@ fn sample() -> Result<Entry, Box<dyn std::error::Error>> {
         credential: None,
         binding: None,
         git: None,
+        content: None,
     };
     Ok(Entry {
         at_ms: 1_700_000_000_000,

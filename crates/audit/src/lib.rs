@@ -44,7 +44,8 @@ pub use recorder::{AppendError, Durability, Opening, Recorder, Settings};
 pub use recorder::{Flush, Flushed, Written};
 pub use recovery::OpenError;
 pub use request::{
-    CredentialReleased, CredentialWatched, RequestDecided, RequestEnded, RequestRefused,
+    ContentNote, CredentialReleased, CredentialWatched, RequestDecided, RequestEnded,
+    RequestRefused,
 };
 pub use text::{List, LongText, ShortText, Text};
 pub use tree::TreeHead;

@@ -6,7 +6,9 @@ use crate::record::Verdict;
 use crate::text::{List, LongText, ShortText};
 use serde::{Deserialize, Serialize};
 use torno_policy::decision::{Decision, Layer, Reason};
-use torno_policy::facts::{self, GitFacts, GitOperation, RefChange, RequestFacts};
+use torno_policy::facts::{
+    self, Content, GitFacts, GitOperation, GraphqlOperation, RefChange, RequestFacts,
+};
 use torno_policy::names::{BindingId, CredentialName, Endpoint, Method, RecordSeq, RuleName};
 
 /// A request was judged.
@@ -37,6 +39,9 @@ pub struct RequestDecided {
     pub binding: Option<BindingId>,
     /// Git facts.
     pub git: Option<GitNote>,
+    /// What it said, where a rule judged that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<ContentNote>,
 }
 
 impl RequestDecided {
@@ -74,6 +79,42 @@ impl RequestDecided {
             credential: injection.map(|injection| injection.credential.clone()),
             binding: injection.map(|injection| injection.binding.clone()),
             git: facts.git.as_ref().map(GitNote::of),
+            content: facts.content.as_ref().map(ContentNote::of),
+        }
+    }
+}
+
+/// What a request said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ContentNote {
+    /// The types of GraphQL operations.
+    Graphql(Vec<GraphqlOperation>),
+    /// The methods of JSON-RPC.
+    Jsonrpc(List<ShortText, REFERENCES_MAX>),
+    /// Whether large files are brought, and for which reference.
+    Lfs {
+        /// Brought, or fetched.
+        is_upload: bool,
+        /// The reference, when the client said it.
+        reference: Option<ShortText>,
+    },
+}
+
+impl ContentNote {
+    /// The record of what was said.
+    #[must_use]
+    pub fn of(content: &Content) -> Self {
+        match content {
+            Content::Graphql(said) => Self::Graphql(said.clone()),
+            Content::Jsonrpc(said) => {
+                let said = said.iter().map(|method| ShortText::new(method.as_str()));
+                Self::Jsonrpc(List::new(said))
+            }
+            Content::Lfs(batch) => Self::Lfs {
+                is_upload: batch.is_upload,
+                reference: batch.reference.as_deref().map(ShortText::new),
+            },
         }
     }
 }
@@ -99,6 +140,10 @@ impl GitNote {
             GitOperation::Fetch => (GitVerb::Fetch, &[][..]),
             GitOperation::DiscoverPush => (GitVerb::DiscoverPush, &[][..]),
             GitOperation::Push(updates) => (GitVerb::Push, updates.as_slice()),
+            GitOperation::LfsBatch => (GitVerb::LfsBatch, &[][..]),
+            GitOperation::LfsVerifyLocks => (GitVerb::LfsVerifyLocks, &[][..]),
+            GitOperation::LfsDownload => (GitVerb::LfsDownload, &[][..]),
+            GitOperation::LfsUpload => (GitVerb::LfsUpload, &[][..]),
         };
         let references = updates.iter().map(|update| ReferenceNote {
             name: ShortText::new(&update.name),
@@ -134,6 +179,14 @@ pub enum GitVerb {
     DiscoverPush,
     /// Push.
     Push,
+    /// Where large files are fetched or brought.
+    LfsBatch,
+    /// Which files are locked?
+    LfsVerifyLocks,
+    /// Fetch of a large file.
+    LfsDownload,
+    /// Push of a large file.
+    LfsUpload,
 }
 
 /// A credential leaves the vault for one request.
@@ -218,7 +271,8 @@ pub struct RequestRefused {
     pub count: u32,
 }
 
-/// LIMIT: a push of more references than this is judged whole; the record keeps 32 and the count.
+/// LIMIT: a push of more references, or a batch of more methods, is judged whole; the record keeps
+/// 32 and the count.
 pub const REFERENCES_MAX: usize = 32;
 
 fn rule_text(rule: &RuleName) -> ShortText {

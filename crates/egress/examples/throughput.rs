@@ -22,8 +22,8 @@ use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use torno_egress::{
-    Ask, AskedDestination, AtHand, Clock, Dial, Dialed, Granted, Limits, Pending, PinnedRoots,
-    Pipeline, Ports, SessionConfig, Unlocked,
+    Answered, Ask, AskedDestination, AtHand, Clock, Dial, Dialed, Granted, Limits, Pending,
+    PinnedRoots, Pipeline, Ports, SessionConfig, Unlocked,
 };
 use torno_notary_protocol::gate::{Allowed, Injection, Outcome, WireRefusal};
 use torno_notary_protocol::receipt::{Receipt, ReceiptClaims, ReceiptKey};
@@ -53,7 +53,7 @@ impl Ask for Yes {
         &'a self,
         facts: &'a RequestFacts,
         at_hand: AtHand,
-    ) -> Pending<'a, Result<Granted, Refusal>> {
+    ) -> Pending<'a, Result<Answered, Refusal>> {
         Box::pin(async move {
             let record = RecordSeq(self.0.fetch_add(1, Ordering::Relaxed));
             let claims = ReceiptClaims {
@@ -81,10 +81,10 @@ impl Ask for Yes {
                 own_credentials: false,
                 unlock: true,
             });
-            Ok(Granted {
+            Ok(Answered::Granted(Granted {
                 allowed,
                 credential: at_hand.pooled.then(credential),
-            })
+            }))
         })
     }
     fn unlock<'a>(&'a self, _: &'a Receipt) -> Pending<'a, Result<Unlocked, Refusal>> {

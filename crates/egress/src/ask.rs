@@ -3,7 +3,7 @@
 //! `approval_unavailable`: nobody can be asked in this version, so nothing is held here.
 
 use crate::normalize::Request;
-use crate::ports::{AtHand, Granted, Ports};
+use crate::ports::{Answered, AtHand, Ports};
 use torno_policy::names::RuleName;
 use torno_policy::{Layer, Reason, Refusal};
 
@@ -12,16 +12,16 @@ pub(crate) async fn ask(
     ports: &Ports,
     request: &Request,
     at_hand: AtHand,
-) -> Result<Granted, Refusal> {
-    let granted = ports.ask.ask(&request.facts, at_hand).await?;
-    if granted.allowed.endpoint == request.facts.endpoint {
-        Ok(granted)
-    } else {
-        Err(Refusal {
-            reason: Reason::Undecidable,
-            layer: Layer::Wire,
-            rule: RuleName::new("egress.ask"),
-            hint: "the answer was for another endpoint: try again".to_owned(),
-        })
+) -> Result<Answered, Refusal> {
+    match ports.ask.ask(&request.facts, at_hand).await? {
+        Answered::Granted(granted) if granted.allowed.endpoint != request.facts.endpoint => {
+            Err(Refusal {
+                reason: Reason::Undecidable,
+                layer: Layer::Wire,
+                rule: RuleName::new("egress.ask"),
+                hint: "the answer was for another endpoint: try again".to_owned(),
+            })
+        }
+        answered @ (Answered::Granted(_) | Answered::Read(_)) => Ok(answered),
     }
 }

@@ -7,7 +7,9 @@ use crate::forward::websocket::message::{Event, Framer, Messages};
 use crate::head::{Framing, Head, HeadScan};
 use crate::http2::request::{framing_of, render};
 use crate::identify::{Arrival, Asked, opening};
-use crate::normalize::{RawRequest, Request, normalize, read_commands};
+use crate::normalize::{
+    RawRequest, Request, graphql_body, graphql_query, jsonrpc, lfs_batch, normalize, read_commands,
+};
 use crate::scrub::{ScrubStream, Scrubber, Secret};
 use std::sync::Arc;
 use torno_policy::facts::Entry;
@@ -234,6 +236,40 @@ fn unframe(data: &[u8], sender: Sender, size: usize) -> (Vec<(Event, Vec<u8>)>, 
             }
             (Some(event), _) => said.push((event, payload.clone())),
         }
+    }
+}
+
+/// What a GraphQL body says: another JSON parser takes it too, and a space more changes nothing.
+pub fn fuzz_graphql(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let said = graphql_query(&text);
+    let body = serde_json::json!({ "query": text }).to_string();
+    let posted = graphql_body(body.as_bytes());
+    let spaced = graphql_body(
+        serde_json::json!({ "query": format!("{text} ") })
+            .to_string()
+            .as_bytes(),
+    );
+    assert_eq!(posted, spaced, "a space changed what runs");
+    if said.is_ok() {
+        assert!(
+            text.starts_with("query=") || text.contains("&query="),
+            "no query is there"
+        );
+    }
+    taken_by_others_too(data, graphql_body(data).is_ok());
+}
+
+/// What a JSON-RPC body says: every member of it has one method, and another parser takes it too.
+pub fn fuzz_jsonrpc(data: &[u8]) {
+    taken_by_others_too(data, jsonrpc(data).is_ok());
+    taken_by_others_too(data, lfs_batch(data).is_ok());
+}
+
+fn taken_by_others_too(data: &[u8], is_taken: bool) {
+    if let (true, Err(error)) = (is_taken, serde_json::from_slice::<serde_json::Value>(data)) {
+        // It has numbers that are too large for the other, and no other complaint.
+        assert!(error.to_string().contains("number out of range"), "{error}");
     }
 }
 

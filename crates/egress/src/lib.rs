@@ -40,5 +40,5 @@ pub use accept::Limits;
 pub use connect::PinnedRoots;
 pub use identify::AskedDestination;
 pub use pipeline::{Pipeline, PipelineError, SessionConfig};
-pub use ports::{Ask, AtHand, Clock, Dial, Dialed, Granted, Pending, Ports, Unlocked};
+pub use ports::{Answered, Ask, AtHand, Clock, Dial, Dialed, Granted, Pending, Ports, Unlocked};
 pub use wire::Peer;

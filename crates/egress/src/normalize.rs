@@ -3,11 +3,16 @@
 //! whatever could be read in two ways is refused. Protocols on top of HTTP (git) add facts here
 //! and nothing else.
 
+mod content;
 mod fields;
 mod git;
+mod graphql;
+mod json;
 mod target;
 mod upgrade;
 
+pub(crate) use content::CONTENT_BYTES_MAX;
+pub(crate) use content::{graphql_body, graphql_query, jsonrpc, lfs_batch};
 pub(crate) use fields::{Disposition, is_hop_by_hop, is_websocket_field, judge_trailers};
 pub(crate) use git::{Commands, read_commands};
 pub(crate) use target::connect_target;
@@ -17,7 +22,7 @@ use crate::head::{Framing, Head, Repeated, framing, list_members};
 use crate::identify::{Arrival, Asked};
 use crate::refuse::Fault;
 use torno_policy::Reason;
-use torno_policy::facts::{GitOperation, Location, Presented, RequestFacts};
+use torno_policy::facts::{ContentKind, GitOperation, Location, Presented, RequestFacts};
 use torno_policy::names::{Endpoint, Host, Method, RequestPath};
 use torno_policy::placeholder::Placeholder;
 
@@ -25,6 +30,15 @@ use torno_policy::placeholder::Placeholder;
 pub(crate) struct RawRequest<'a> {
     pub(crate) arrival: &'a Arrival,
     pub(crate) head: Head,
+}
+
+/// What a body is read for before the question is asked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Reading {
+    /// The commands of a push, at its start.
+    Push,
+    /// What it says, whole.
+    Content(ContentKind),
 }
 
 /// A request that is understood: what is judged, and what will be written.
@@ -54,8 +68,43 @@ impl Request {
             .is_some_and(|git| matches!(git.operation, GitOperation::Push(_)))
     }
 
+    /// What must be known of the head before the body is read. True when there is one to read.
+    pub(crate) fn begin(&self, reading: Reading) -> Result<bool, Fault> {
+        match reading {
+            Reading::Push => self.push_is_gzip().map(|_| true),
+            Reading::Content(kind) => content::head(self, kind),
+        }
+    }
+
+    /// Takes what the start of the body says; false asks for more of it. `is_whole` says that no
+    /// more comes.
+    pub(crate) fn take(
+        &mut self,
+        reading: Reading,
+        body: &[u8],
+        is_whole: bool,
+    ) -> Result<bool, Fault> {
+        match reading {
+            Reading::Push => {
+                let is_taken = self.read_commands(body, self.push_is_gzip()?)?;
+                if is_whole && !is_taken {
+                    return Err(Fault::malformed(
+                        "end the commands of a push with a flush packet",
+                    ));
+                }
+                Ok(is_taken)
+            }
+            Reading::Content(_) if body.len() > CONTENT_BYTES_MAX => Err(content::too_large()),
+            Reading::Content(_) if !is_whole => Ok(false),
+            Reading::Content(kind) => {
+                self.facts.content = Some(content::read(self, kind, body)?);
+                Ok(true)
+            }
+        }
+    }
+
     /// How a push's body is encoded: not, or with gzip.
-    pub(crate) fn push_is_gzip(&self) -> Result<bool, Fault> {
+    fn push_is_gzip(&self) -> Result<bool, Fault> {
         let codings: Vec<_> = list_members(self.head.values("content-encoding")).collect();
         match codings
             .iter()
@@ -70,7 +119,7 @@ impl Request {
     }
 
     /// Takes the commands at the start of a push's body; false asks for more of it.
-    pub(crate) fn read_commands(&mut self, body: &[u8], is_gzip: bool) -> Result<bool, Fault> {
+    fn read_commands(&mut self, body: &[u8], is_gzip: bool) -> Result<bool, Fault> {
         let Some(git) = &mut self.facts.git else {
             return Ok(true);
         };
@@ -142,6 +191,7 @@ pub(crate) fn normalize(raw: RawRequest<'_>) -> Result<Request, Fault> {
         presented,
         own_credentials: judged.own_credentials,
         git,
+        content: None,
     };
     Ok(Request {
         facts,

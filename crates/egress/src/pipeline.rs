@@ -11,15 +11,15 @@
 //! Three entries meet here: a captured dial, CONNECT, and absolute-form on the loopback proxy.
 //! They differ in what was asked for and in nothing else.
 
+mod ahead;
 mod client;
 mod entry;
 mod guard;
 mod streams;
 
 use crate::accept::{Limits, Usage};
-use crate::ask::ask;
 use crate::connect::{Connector, PinnedRoots, Pool, Upstream};
-use crate::forward::{ClientSide, Forwarded, Stop, Surroundings, Upload, forward, go_on, lost};
+use crate::forward::{ClientSide, Forwarded, Stop, Surroundings, Upload, forward, lost};
 use crate::head::{Framing, Head};
 use crate::identify::{Arrival, AskedDestination};
 use crate::inject::{inject, revoked, undecidable};
@@ -30,7 +30,8 @@ use crate::report::Reporter;
 use crate::revoke::{Live, Revocations};
 use crate::scrub::Released;
 use crate::terminate::{AuthorityFault, SessionAuthority};
-use crate::wire::{Peer, Source, StreamError};
+use crate::wire::Peer;
+use ahead::Asked;
 use client::{Client, Next};
 use guard::unwound;
 use rustls::RootCertStore;
@@ -38,7 +39,7 @@ use rustls::crypto::SecureRandom;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use torno_policy::Reason;
+use tokio::sync::Semaphore;
 use torno_policy::names::CredentialName;
 
 /// What a pipeline is made of, beside its ports.
@@ -77,6 +78,7 @@ pub struct Pipeline {
     revocations: Arc<Revocations>,
     refusals: Refusals,
     random: &'static dyn SecureRandom,
+    ahead: Arc<Semaphore>,
 }
 
 impl fmt::Debug for Pipeline {
@@ -111,6 +113,7 @@ impl Pipeline {
             revocations: Arc::default(),
             refusals: Refusals::new(Arc::clone(&ports.ask)),
             random: provider.secure_random,
+            ahead: Arc::new(Semaphore::new(ahead::AHEAD_MAX)),
             ports,
         }))
     }
@@ -169,7 +172,7 @@ impl Pipeline {
             Ok(upload) => upload,
             Err(fault) => return self.refuse_fault(client, &fault, (&target, is_head)).await,
         };
-        let exchanged = unwound(self.exchange_or_retry(client, &request, upload)).await;
+        let exchanged = unwound(self.exchange_or_retry(client, &mut request, upload)).await;
         client.live.unbind();
         let is_unwound = exchanged.is_none();
         let refusal = match exchanged {
@@ -194,44 +197,12 @@ impl Pipeline {
         client.answer(&refusal, (is_head, close)).await
     }
 
-    /// The commands of a push are part of the question, so they are read before it is asked.
-    async fn read_push(&self, client: &mut Client, request: &mut Request) -> Result<Upload, Fault> {
-        let mut upload = Upload::new(request.framing);
-        if !request.is_push() {
-            return Ok(upload);
-        }
-        let stopped = Reason::MalformedRequest;
-        let is_gzip = request.push_is_gzip()?;
-        if request.expects_continue && client.buffer.unread().is_empty() {
-            let told = go_on(&mut client.io).await;
-            told.map_err(|_| StreamError::Gone.into_fault(stopped, stopped))?;
-            request.expects_continue = false;
-        }
-        let mut source = Source {
-            io: &mut client.io,
-            buffer: &mut client.buffer,
-            wait: self.limits.head_wait,
-        };
-        loop {
-            let more = upload.read_ahead(&mut source).await;
-            let more = more.map_err(|error| error.into_fault(stopped, stopped))?;
-            if request.read_commands(&upload.ahead, is_gzip)? {
-                return Ok(upload);
-            }
-            if !more {
-                return Err(Fault::malformed(
-                    "end the commands of a push with a flush packet",
-                ));
-            }
-        }
-    }
-
     /// A connection that had been waiting may be closed by the far end at any time. Then a request
     /// without effect is asked about and sent once more, on a new one.
     async fn exchange_or_retry(
         &self,
         client: &mut Client,
-        request: &Request,
+        request: &mut Request,
         upload: Upload,
     ) -> Result<Next, Stop> {
         let idle = self.pool.take(&request.facts.endpoint, request.protocol);
@@ -248,19 +219,17 @@ impl Pipeline {
     async fn exchange(
         &self,
         client: &mut Client,
-        request: &Request,
-        upload: Upload,
+        request: &mut Request,
+        mut upload: Upload,
         idle: Option<Upstream>,
     ) -> Result<Next, Stop> {
-        let epoch = self.revocations.epoch();
-        let granted = match ask(&self.ports, request, self.at_hand(idle.as_ref())).await {
-            Ok(granted) => granted,
-            Err(refusal) => {
-                // The connection in hand is as good as before.
-                idle.into_iter().for_each(|idle| self.pool.put(idle));
-                return Err(refusal.into());
-            }
-        };
+        let asking = self.asked(client, request, &mut upload, idle);
+        let Asked {
+            epoch,
+            granted,
+            idle,
+        } = asking.await?;
+        let request = &*request;
 
         let record = granted.allowed.record;
         let mut reporter = Reporter::new(Arc::clone(&self.ports.ask), record, &client.started);

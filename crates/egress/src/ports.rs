@@ -12,7 +12,7 @@ use torno_notary_protocol::gate::{Allowed, Outcome, WireRefusal};
 use torno_notary_protocol::receipt::Receipt;
 use torno_notary_protocol::transit::CredentialInTransit;
 use torno_policy::Refusal;
-use torno_policy::facts::RequestFacts;
+use torno_policy::facts::{ContentKind, RequestFacts};
 use torno_policy::names::CredentialName;
 
 /// What a port's call gives back.
@@ -25,7 +25,7 @@ pub trait Ask: Send + Sync {
         &'a self,
         facts: &'a RequestFacts,
         at_hand: AtHand,
-    ) -> Pending<'a, Result<Granted, Refusal>>;
+    ) -> Pending<'a, Result<Answered, Refusal>>;
 
     /// The peer that the receipt names is verified: hand over its credential, and those to search
     /// its answer for. Answered once.
@@ -58,6 +58,15 @@ pub struct Unlocked {
     pub injected: Option<CredentialInTransit>,
     /// With these the watch of this number is taken up whole; 0 for no news.
     pub watch: u64,
+}
+
+/// The notary's answer, where it is no refusal.
+#[expect(missing_debug_implementations, reason = "it may hold a secret")]
+pub enum Answered {
+    /// Yes.
+    Granted(Granted),
+    /// A rule judges what the request says: read it in this language and ask again.
+    Read(ContentKind),
 }
 
 /// The notary's yes. The credential is there only when the question said `pooled`.

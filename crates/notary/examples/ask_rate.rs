@@ -79,6 +79,7 @@ fn question(ticket: u64) -> Result<Question, Box<dyn Error>> {
             presented: vec![],
             own_credentials: vec![],
             git: None,
+            content: None,
         },
         pooled: true,
         serves: CredentialName::parse("token").ok(),

@@ -93,7 +93,7 @@ pub(crate) fn pack(replies: Vec<(GateId, Reply)>) -> Vec<ToGate> {
 /// A bound of an answer's JSON: its texts may double when they are escaped.
 fn json_bytes_max(answer: &Answer) -> usize {
     match answer {
-        Answer::Allowed(_) => ANSWER_BYTES_MAX,
+        Answer::Allowed(_) | Answer::Read(_) => ANSWER_BYTES_MAX,
         Answer::Refused(refusal) => {
             ANSWER_BYTES_MAX + 2 * (refusal.rule.as_str().len() + refusal.hint.len())
         }

@@ -15,7 +15,7 @@
 
 use crate::binding::Binding;
 use crate::decision::{Asked, Decision, Layer, Permit, PermittedInjection, Reason, Refusal};
-use crate::facts::{Act, RequestFacts, ToolFacts};
+use crate::facts::{Act, ContentKind, RequestFacts, ToolFacts};
 use crate::grant::{Grant, Verdict};
 use crate::names::{CredentialName, Endpoint, Generation, RuleName};
 use crate::organisation::{self, Judgement, Organisation, Subject};
@@ -25,6 +25,7 @@ use crate::tool;
 
 mod cover;
 mod credential;
+mod dialect;
 mod digest;
 mod git;
 mod hint;
@@ -195,6 +196,15 @@ pub fn explain(layers: &Layers<'_>, act: &Act) -> Explanation {
         Act::Request(facts) => explain_request(layers, standing, facts),
         Act::Tool(facts) => explain_tool(layers, standing, facts),
     }
+}
+
+/// In which language the gate must read a request before it can be judged: asked for when the
+/// answer was [`Reason::ContentUnread`].
+#[must_use]
+pub fn unread(layers: &Layers<'_>, facts: &RequestFacts) -> Option<ContentKind> {
+    let standing = standing(layers).ok()?;
+    git::unread(layers.grant, facts)
+        .or_else(|| dialect::unread(layers.grant, standing.phase, facts))
 }
 
 fn explain_request(layers: &Layers<'_>, standing: &Standing, facts: &RequestFacts) -> Explanation {

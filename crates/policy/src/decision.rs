@@ -217,6 +217,10 @@ reasons! {
     GitNotGranted = "git_not_granted", 403;
     /// The reference of a push is not granted.
     RefNotGranted = "ref_not_granted", 403;
+    /// What the request does at a registry, or says in GraphQL or JSON-RPC, is not granted.
+    OperationNotGranted = "operation_not_granted", 403;
+    /// A rule judges what the request says, and that was not read.
+    ContentUnread = "content_unread", 403;
     /// The request belongs to another phase (install or locked).
     PhaseNotGranted = "phase_not_granted", 403;
     /// The tool is not in the table, or denied by it.

@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use std::ops::Range;
 
 mod describe;
+mod dialects;
 mod fields;
 mod files;
 mod limits;

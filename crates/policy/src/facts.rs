@@ -2,6 +2,10 @@
 //! What is known of an act when it is judged. Facts are canonical: they were parsed once, by
 //! `normalize` in the gate or by the desk, and each type refuses a second spelling.
 
+mod content;
+
+pub use content::{Content, ContentKind, GraphqlOperation, LfsBatch, RpcMethod, RpcPattern};
+
 use crate::names::{Endpoint, Method, RequestPath, ToolName};
 use crate::placeholder::PlaceholderDigest;
 use serde::{Deserialize, Serialize};
@@ -82,6 +86,15 @@ pub enum GitOperation {
     DiscoverPush,
     /// `POST …/git-receive-pack`, with the commands before the first flush packet.
     Push(Vec<RefUpdate>),
+    /// `POST …/info/lfs/objects/batch`: where large files are brought or fetched. Which of both is
+    /// in the content.
+    LfsBatch,
+    /// `POST …/info/lfs/locks/verify`: a push asks which files are locked.
+    LfsVerifyLocks,
+    /// `GET …/info/lfs/objects/OID`
+    LfsDownload,
+    /// `PUT …/info/lfs/objects/OID`
+    LfsUpload,
 }
 
 /// Git facts of a request.
@@ -114,6 +127,8 @@ pub struct RequestFacts {
     pub own_credentials: Vec<String>,
     /// Set when the request is git smart HTTP.
     pub git: Option<GitFacts>,
+    /// What it says, read before it is asked about when a rule at its place judges that.
+    pub content: Option<Content>,
 }
 
 /// A call of a tool by the brain.

@@ -3,7 +3,9 @@
 //! fixed at the start, narrowed at most, gone at the end.
 
 use crate::binding::PathPattern;
+use crate::facts::{GraphqlOperation, RpcPattern};
 use crate::names::{CredentialName, Endpoint, Host, Method, Port, RuleName, Scheme, ToolName};
+use crate::registry::Protocol;
 use crate::standing::Phase;
 use serde::{Deserialize, Serialize};
 
@@ -126,6 +128,36 @@ pub struct AllowRule {
     pub websocket: bool,
     /// The phase it belongs to.
     pub phase: Phase,
+    /// What is judged there beyond method and path.
+    pub dialect: Dialect,
+}
+
+/// What a rule judges of a request beyond its method and path. Where a rule with a dialect names
+/// the place, such rules alone cover what goes there: neither a wider rule nor a binding brings
+/// back what they leave out.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dialect {
+    /// Nothing.
+    Plain,
+    /// The operation at a package registry.
+    Registry(RegistryGrant),
+    /// The types of GraphQL operations; never empty.
+    Graphql(Vec<GraphqlOperation>),
+    /// The methods of JSON-RPC; never empty.
+    Jsonrpc(Vec<RpcPattern>),
+}
+
+/// What may be done at a package registry: reading, always.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RegistryGrant {
+    /// Whose protocol is spoken.
+    pub protocol: Protocol,
+    /// The path below which the registry lies, without final slash; empty at a host of its own.
+    pub under: String,
+    /// Whether new versions may be published.
+    pub publish: bool,
 }
 
 /// Which hosts a rule means.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The real `git http-backend` behind TLS and Basic authentication: no fake of git anywhere.
 
+use crate::world::lfs::Objects;
 use crate::world::listen::{Answer, Origin, Visit, answer, with};
 use anyhow::{Context, Result, bail};
 use base64::Engine;
@@ -18,6 +19,8 @@ pub const GIT: &str = "/usr/bin/git";
 pub struct GitOrigin {
     root: PathBuf,
     token: String,
+    /// Its large files.
+    pub large: Objects,
 }
 
 impl GitOrigin {
@@ -27,6 +30,7 @@ impl GitOrigin {
         Self {
             root: root.to_path_buf(),
             token: token.to_owned(),
+            large: Objects::default(),
         }
     }
 
@@ -83,6 +87,9 @@ impl Origin for GitOrigin {
                 "www-authenticate",
                 "Basic realm=\"git\"",
             );
+        }
+        if visit.request.uri().path().contains("/info/lfs/") {
+            return self.large.answer(&mut visit).await;
         }
         match self.backend(&mut visit).await {
             Ok(answer) => answer,

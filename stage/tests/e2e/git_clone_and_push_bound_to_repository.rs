@@ -2,7 +2,7 @@
 //! Git over HTTPS with a real git and a real git server: the granted repository and branches work,
 //! others do not, and no client-side setting changes that.
 
-use crate::stage::at_each_level_for_both;
+use crate::stage::{at_each_level, at_each_level_for_both};
 use torno_stage::world::git::reference;
 
 const GIT: &str = "git -c user.name=a -c user.email=a@torno.test -c advice.detachedHead=false";
@@ -75,5 +75,59 @@ fn an_ssh_remote_of_the_granted_repository_is_rewritten() {
         let script = "git clone --quiet git@git.torno.test:acme/app work && cat work/README";
         let ran = stage.shell(level, script).good();
         assert_eq!(ran.stdout.trim(), "acme/app");
+    });
+}
+
+/// A branch with a large file, committed and not pushed.
+const LARGE: &str = "git lfs install --local --skip-repo >/dev/null && git lfs track --filename big.bin \
+    >/dev/null && head -c 300000 /dev/zero >big.bin && git add .gitattributes big.bin";
+
+#[test]
+fn large_files_go_where_the_refs_may() {
+    if !std::path::Path::new("/usr/bin/git-lfs").exists() {
+        println!("SKIP: large files: git-lfs is not installed");
+        return;
+    }
+    at_each_level("large files", |stage, level| {
+        stage.is_not_seen_whole("git-lfs exports no keys");
+        stage
+            .daemon
+            .must(&[
+                "secret",
+                "bind",
+                "git",
+                "--host",
+                "git.torno.test",
+                "--basic",
+                "agent",
+                "--method",
+                "GET",
+                "--method",
+                "POST",
+                "--method",
+                "PUT",
+                "--path",
+                "/acme/app/**",
+                "--path",
+                "/acme/app.git/**",
+            ])
+            .unwrap();
+        let script = format!(
+            "{CLONE} && {LARGE} && {GIT} commit --quiet -m big && \
+             git lfs push origin main && echo to main; \
+             git checkout --quiet -b agent/big && git lfs push origin agent/big && \
+             git push --quiet origin agent/big && echo pushed"
+        );
+        let ran = stage.shell(level, &script);
+        assert!(ran.stdout.contains("pushed"), "{ran:#?}");
+        assert!(!ran.stdout.contains("to main"), "{ran:#?}");
+        assert_eq!(stage.world.git_origin.large.count(), 1);
+        let script = format!(
+            "{CLONE} && git lfs install --local --skip-repo && git checkout --quiet agent/big && \
+             wc -c <big.bin && git lfs lock big.bin && echo locked"
+        );
+        let ran = stage.shell(level, &script);
+        assert!(ran.stdout.contains("300000"), "{ran:#?}");
+        assert!(!ran.stdout.contains("locked"), "{ran:#?}");
     });
 }

@@ -48,6 +48,7 @@ mod roles;
 mod roles_are_refused_what_is_forbidden;
 mod roles_inherit_nothing;
 mod roles_lack_what_is_forbidden;
+mod rules_know_what_is_said;
 mod search;
 mod stage;
 mod streams_and_exit_codes;

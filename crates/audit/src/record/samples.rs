@@ -99,6 +99,7 @@ pub(crate) fn request_decided() -> RequestDecided {
                 change: RefChange::Create,
             }]),
         }),
+        content: None,
     }
 }
 

@@ -129,6 +129,7 @@ fn a_secret_in_query_header_name_or_hint_has_no_way_into_the_record() {
         presented: Vec::new(),
         own_credentials: vec![format!("x-{SECRET}")],
         git: None,
+        content: None,
     };
     let refusal = Refusal {
         reason: Reason::HostNotGranted,
@@ -260,4 +261,19 @@ proptest! {
     fn no_bytes_make_the_reader_panic_or_break_its_promise(bytes in any::<Vec<u8>>()) {
         prop_assert!(crate::fuzz_reader(&bytes));
     }
+}
+
+#[test]
+fn what_was_said_where_a_rule_judges_it_is_written_down_and_nowhere_else() {
+    use torno_policy::facts::{Content, RpcMethod};
+    let plain = samples::request_decided();
+    let text = printed(1, Event::RequestDecided(Box::new(plain.clone())));
+    assert!(!text.contains("content"), "{text}");
+    let said = (0..40).filter_map(|at| RpcMethod::parse(&format!("tools/{at}")));
+    let mut decided = plain;
+    decided.content = Some(crate::ContentNote::of(&Content::Jsonrpc(said.collect())));
+    let text = printed(1, Event::RequestDecided(Box::new(decided)));
+    let start = "\"content\":{\"jsonrpc\":{\"count\":40,\"first\":[\"tools/0\",";
+    assert!(text.contains(start) && !text.contains("tools/32"), "{text}");
+    assert!(line::parse(text.as_bytes()).is_ok());
 }

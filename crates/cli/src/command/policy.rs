@@ -62,6 +62,7 @@ impl Target {
             presented: Vec::new(),
             own_credentials: Vec::new(),
             git: None,
+            content: None,
         }
     }
 }

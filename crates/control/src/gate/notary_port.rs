@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 use torno_control_api::channel::Channel;
-use torno_egress::{Ask, AtHand, Granted, Unlocked};
+use torno_egress::{Answered, Ask, AtHand, Granted, Unlocked};
 use torno_notary_protocol::gate::{
-    Answer, Answered, GateMessage, NotaryMessage, Outcome, Question, Released, Ticket, WireRefusal,
+    Answer, Answered as AnsweredTicket, GateMessage, NotaryMessage, Outcome, Question, Released,
+    Ticket, WireRefusal,
 };
 use torno_notary_protocol::receipt::Receipt;
 use torno_notary_protocol::transit::{self, CredentialInTransit};
@@ -29,7 +30,7 @@ type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 /// Who waits for what.
 #[derive(Default)]
 struct Waiting {
-    answers: BTreeMap<Ticket, Reply<Granted>>,
+    answers: BTreeMap<Ticket, Reply<Answered>>,
     unlocks: BTreeMap<Ticket, Reply<Unlocked>>,
     gone: bool,
 }
@@ -114,7 +115,7 @@ impl Ask for NotaryPort {
         &'a self,
         facts: &'a RequestFacts,
         at_hand: AtHand,
-    ) -> Pending<'a, Result<Granted, Refusal>> {
+    ) -> Pending<'a, Result<Answered, Refusal>> {
         Box::pin(async move {
             let ticket = self.ticket();
             let (reply, answer) = oneshot::channel();
@@ -260,9 +261,13 @@ fn take(released: Released, mut attached: Vec<CredentialInTransit>) -> Option<Un
     })
 }
 
-fn hand_out(waiting: &Mutex<Waiting>, answers: Vec<Answered>, attached: Vec<CredentialInTransit>) {
+fn hand_out(
+    waiting: &Mutex<Waiting>,
+    answers: Vec<AnsweredTicket>,
+    attached: Vec<CredentialInTransit>,
+) {
     let mut attached: Vec<_> = attached.into_iter().map(Some).collect();
-    for Answered {
+    for AnsweredTicket {
         ticket,
         answer,
         credential,
@@ -275,10 +280,11 @@ fn hand_out(waiting: &Mutex<Waiting>, answers: Vec<Answered>, attached: Vec<Cred
             continue;
         };
         let answer = match answer {
-            Answer::Allowed(allowed) => Ok(Granted {
+            Answer::Allowed(allowed) => Ok(Answered::Granted(Granted {
                 allowed,
                 credential,
-            }),
+            })),
+            Answer::Read(kind) => Ok(Answered::Read(kind)),
             Answer::Refused(refusal) => Err(refusal),
         };
         // Who no longer waits has gone away with its client.

@@ -11,6 +11,7 @@ use crate::normalize::judge_trailers;
 use crate::report::Sent;
 use crate::wire::{PIECE_BYTES, ReadBuffer, Source, StreamError, Writer};
 use tokio::io::AsyncWriteExt;
+use tokio::sync::OwnedSemaphorePermit;
 use torno_policy::Reason;
 use torno_policy::placeholder::{MARK, PLACEHOLDER_BYTES_MAX, Placeholder};
 
@@ -20,6 +21,10 @@ pub(crate) struct Upload {
     pub(crate) body: Body,
     /// Bytes of the body that were read already.
     pub(crate) ahead: Vec<u8>,
+    /// The trailer section, when that was read already.
+    trailers: Option<Head>,
+    /// The right to hold what was read, until it is sent.
+    pub(crate) room: Option<OwnedSemaphorePermit>,
 }
 
 impl Upload {
@@ -28,16 +33,18 @@ impl Upload {
             framing,
             body: Body::from(framing),
             ahead: Vec::new(),
+            trailers: None,
+            room: None,
         }
     }
 
     /// Whether the body is read to its end.
     pub(crate) fn is_over(&self) -> bool {
-        self.body.is_over() && self.ahead.is_empty()
+        self.body.is_over() && self.ahead.is_empty() && self.trailers.is_none()
     }
 
     /// Reads on until `ahead` has grown or the body is over; false at the end. Used before the
-    /// question, where no trailer can have come yet without being judged: it ends the request.
+    /// question; a trailer section that came is kept.
     pub(crate) async fn read_ahead(
         &mut self,
         source: &mut Source<'_>,
@@ -55,6 +62,7 @@ impl Upload {
                 Step::Trailers(count, trailers) => {
                     judge_trailers(&trailers)?;
                     source.buffer.consume(count);
+                    self.trailers = Some(trailers);
                     return Ok(false);
                 }
                 Step::End => return Ok(false),
@@ -111,6 +119,10 @@ pub(crate) async fn send(
     let ahead = std::mem::take(&mut upload.ahead);
     tally.count(&ahead)?;
     push(&mut out, &ahead, is_chunked);
+    if let Some(trailers) = upload.trailers.take() {
+        push_trailers(&mut out, &trailers, tally)?;
+        return write_out(to, &mut out).await;
+    }
     loop {
         let step = upload.body.step(source.buffer.unread())?;
         match step {

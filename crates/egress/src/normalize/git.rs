@@ -27,6 +27,8 @@ pub(super) fn facts(method: &Method, path: &RequestPath) -> Result<Option<GitFac
             return Err(only_post());
         }
         (base, GitOperation::Push(Vec::new()))
+    } else if let Some((base, operation)) = large_files(method, path) {
+        (base, operation)
     } else if reads_like_a_service(method, path) {
         return Err(Fault::new(
             Reason::BadPath,
@@ -41,6 +43,27 @@ pub(super) fn facts(method: &Method, path: &RequestPath) -> Result<Option<GitFac
         repository: repository.to_owned(),
         operation,
     }))
+}
+
+/// The requests of git LFS. Others below `/info/lfs/` have no facts: no git grant covers them.
+fn large_files<'a>(method: &Method, path: &'a RequestPath) -> Option<(&'a str, GitOperation)> {
+    if path.query().is_some() {
+        return None;
+    }
+    let (base, rest) = path.path().split_once("/info/lfs/")?;
+    if base.is_empty() {
+        return None;
+    }
+    let object = rest.strip_prefix("objects/").unwrap_or_default();
+    let is_object = object.len() == 64 && is_object_id(object);
+    let operation = match (method.as_str(), rest) {
+        ("POST", "objects/batch") => GitOperation::LfsBatch,
+        ("POST", "locks/verify") => GitOperation::LfsVerifyLocks,
+        ("GET", _) if is_object => GitOperation::LfsDownload,
+        ("PUT", _) if is_object => GitOperation::LfsUpload,
+        _ => return None,
+    };
+    Some((base, operation))
 }
 
 /// ATTACK: 078 – a `service` in any other spelling is refused, so that no server reads a push
@@ -190,7 +213,7 @@ fn is_object_id(text: &str) -> bool {
 }
 
 /// git-check-ref-format, for full names in visible ASCII.
-fn is_ref_name(name: &str) -> bool {
+pub(super) fn is_ref_name(name: &str) -> bool {
     let known = |b: u8| b.is_ascii_graphic() && !b"~^:?*[\\".contains(&b);
     let part = |part: &str| {
         !part.is_empty()

@@ -434,11 +434,15 @@ fn own_credentials_are_known_by_name() {
 
 #[test]
 fn the_fuzz_targets_hold_on_mutated_seeds() {
-    let seeds: [&[u8]; 5] = [
+    let seeds: [&[u8]; 9] = [
         b"POST /a%41?x HTTP/1.1\r\nHost: allow.test\r\nContent-Length: 5\r\nX: y\r\n\r\n",
         b"5;a\r\nhello\r\n0\r\nX: 1\r\n\r\n",
         b"\x16\x03\x01\x00\x2d\x01\x00\x00\x29\x03\x03",
         b"00380000000000000000000000000000000000000000 refs/heads/a0000",
+        b"query={ a(b: \"x\") { ...F } } fragment F on T { c }",
+        b"{\"query\":\"query A { a } mutation B { b }\",\"operationName\":\"A\"}",
+        b"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"params\":{\"a\":[1,2.5e3]}}]",
+        b"{\"operation\":\"upload\",\"ref\":{\"name\":\"refs/heads/a\"},\"objects\":[]}",
         b"Bearer ghp_0123456789abcdefABCDEF&<\"/+x Z2hwXzAxMjM0NTY3ODlhYmNkZWZBQkNERUYmPCIvK3g=",
     ];
     let targets = [
@@ -446,6 +450,8 @@ fn the_fuzz_targets_hold_on_mutated_seeds() {
         crate::fuzz::fuzz_tls_hello,
         crate::fuzz::fuzz_chunked,
         crate::fuzz::fuzz_pkt_line,
+        crate::fuzz::fuzz_graphql,
+        crate::fuzz::fuzz_jsonrpc,
         crate::fuzz::fuzz_scrub,
     ];
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whole exchanges over loopback: a client, the pipeline with fake ports, and a scripted origin.
 
+mod ahead;
 mod entries;
 mod framing;
 mod grpc;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use super::*;
-use crate::ports::{AtHand, Granted, Pending, Unlocked};
+use crate::ports::{Answered, AtHand, Pending, Unlocked};
 use torno_notary_protocol::gate::Outcome;
 use torno_notary_protocol::receipt::Receipt;
 use torno_policy::facts::RequestFacts;
@@ -10,7 +10,7 @@ use torno_policy::facts::RequestFacts;
 struct Told(Mutex<Vec<(String, u32)>>);
 
 impl Ask for Told {
-    fn ask<'a>(&'a self, _: &'a RequestFacts, _: AtHand) -> Pending<'a, Result<Granted, Refusal>> {
+    fn ask<'a>(&'a self, _: &'a RequestFacts, _: AtHand) -> Pending<'a, Result<Answered, Refusal>> {
         panic!("must not be asked")
     }
     fn unlock<'a>(&'a self, _: &'a Receipt) -> Pending<'a, Result<Unlocked, Refusal>> {

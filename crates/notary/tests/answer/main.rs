@@ -9,6 +9,7 @@
     reason = "tests"
 )]
 
+mod content;
 mod release;
 mod sessions;
 mod stores;
@@ -158,6 +159,7 @@ fn facts(path: &str) -> RequestFacts {
         presented: vec![],
         own_credentials: vec![],
         git: None,
+        content: None,
     }
 }
 
@@ -256,6 +258,7 @@ impl World {
                     assert_eq!(answered.credential, None);
                     (answered.ticket, Err(refusal.reason))
                 }
+                Answer::Read(kind) => panic!("{kind:?}"),
             };
             answers.into_iter().map(one)
         });
@@ -280,6 +283,7 @@ impl World {
         match self.ask(GATE, question(1, pooled)).0 {
             Answer::Allowed(allowed) => *allowed,
             Answer::Refused(refusal) => panic!("{refusal:?}"),
+            Answer::Read(kind) => panic!("{kind:?}"),
         }
     }
 
@@ -289,6 +293,7 @@ impl World {
         match answer {
             Answer::Refused(refusal) => refusal.reason,
             Answer::Allowed(allowed) => panic!("{allowed:?}"),
+            Answer::Read(kind) => panic!("{kind:?}"),
         }
     }
 

@@ -232,6 +232,7 @@ fn an_explanation_says_what_enforcement_does_and_writes_nothing() {
         let enforced = match world.ask(GATE, asked).0 {
             Answer::Allowed(_) => None,
             Answer::Refused(refusal) => Some(refusal),
+            Answer::Read(kind) => panic!("{kind:?}"),
         };
         assert_eq!(refusal, enforced, "{path}");
     }

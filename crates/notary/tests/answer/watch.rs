@@ -36,6 +36,7 @@ impl World {
         match self.ask(GATE, question) {
             (Answer::Allowed(allowed), secret) => (*allowed, secret),
             (Answer::Refused(refusal), _) => panic!("{refusal:?}"),
+            (Answer::Read(kind), _) => panic!("{kind:?}"),
         }
     }
 

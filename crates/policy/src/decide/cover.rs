@@ -4,13 +4,15 @@
 //! Three things can: an `[[allow]]` rule, a git grant, or the binding of a granted secret (its
 //! endpoint, methods and paths, narrowed by the grant). Where the endpoint has git grants, git
 //! requests are covered by those alone, so that a wide rule beside them does not bring back a
-//! push that the git grant leaves out.
+//! push that the git grant leaves out. Rules with a dialect (`dialect.rs`) stand alone at their place
+//! in the same way.
 
+use super::dialect::{self, Fit};
 use super::{Layers, Opinion, git, hint, near_miss};
 use crate::binding::Binding;
 use crate::decision::{Layer, Reason};
 use crate::facts::RequestFacts;
-use crate::grant::{AllowRule, GitGrant, Grant, HostPattern, SecretGrant};
+use crate::grant::{AllowRule, Dialect, GitGrant, Grant, HostPattern, SecretGrant};
 use crate::names::{Host, RuleName};
 use crate::standing::Phase;
 
@@ -66,7 +68,9 @@ pub(super) fn cover<'a>(
 /// Of what covers the request, what lets it become a WebSocket: a rule that says so. A binding or a
 /// git grant is for requests, each of which is judged; what goes over a WebSocket is not.
 fn websocket<'a>(mut cover: Cover<'a>, facts: &RequestFacts) -> Result<Cover<'a>, Opinion> {
-    cover.rules.retain(|rule| rule.websocket);
+    cover
+        .rules
+        .retain(|rule| rule.websocket && rule.dialect == Dialect::Plain);
     cover.git.clear();
     if !cover.rules.is_empty() {
         return Ok(cover);
@@ -114,10 +118,18 @@ fn cover_of_request<'a>(
             bindings,
         });
     }
-    let covers = |rule: &&AllowRule| rule.phase == phase && rule_matches(rule, facts);
-    let rules: Vec<_> = grant.allow.iter().filter(covers).collect();
     let usable = |binding: &&Binding| is_usable(grant, binding, phase, facts);
     let bindings: Vec<_> = layers.bindings.iter().filter(usable).collect();
+    let speaking = dialect::here(grant, phase, facts);
+    if !speaking.is_empty() {
+        return Ok(Cover {
+            rules: dialect::covering(&speaking, facts)?,
+            git: Vec::new(),
+            bindings,
+        });
+    }
+    let covers = |rule: &&AllowRule| rule.phase == phase && rule_matches(rule, facts);
+    let rules: Vec<_> = grant.allow.iter().filter(covers).collect();
     if rules.is_empty() && bindings.is_empty() {
         let reason = near_miss::reason(layers, phase, facts);
         let rule = RuleName::new("grant.default");
@@ -166,10 +178,24 @@ fn binding_matches(binding: &Binding, facts: &RequestFacts) -> bool {
 pub(super) fn rule_matches(rule: &AllowRule, facts: &RequestFacts) -> bool {
     is_endpoint_of(rule, facts)
         && rule.methods.contains(&facts.method)
-        && rule
+        && has_path(rule, facts)
+        && dialect::fit(rule, facts) == Fit::Inside
+}
+
+/// Whether the rule is for this path. That of a registry is every path below its place: what its
+/// clients encode is read there.
+pub(super) fn has_path(rule: &AllowRule, facts: &RequestFacts) -> bool {
+    match &rule.dialect {
+        Dialect::Registry(registry) => facts
+            .path
+            .path()
+            .strip_prefix(&registry.under)
+            .is_some_and(|below| below.starts_with('/')),
+        Dialect::Plain | Dialect::Graphql(_) | Dialect::Jsonrpc(_) => rule
             .paths
             .iter()
-            .any(|pattern| pattern.is_match(&facts.path))
+            .any(|pattern| pattern.is_match(&facts.path)),
+    }
 }
 
 /// Whether the rule is for this scheme, host and port.

@@ -2,9 +2,12 @@
 //! What to do next, in one sentence a model or a person can act on. Of a request it shows host,
 //! port and method, which are canonical and can't carry anything else; never path, query or header.
 
+use super::dialect;
 use crate::decision::Reason;
-use crate::facts::RequestFacts;
+use crate::facts::{Content, RequestFacts};
+use crate::grant::{AllowRule, Dialect};
 use crate::names::{Scheme, ToolName};
+use crate::registry::Operation;
 
 pub(super) fn standing(reason: Reason) -> String {
     let hint = match reason {
@@ -68,6 +71,58 @@ pub(super) fn uncovered(reason: Reason, facts: &RequestFacts) -> String {
             );
         }
         _ => return undecidable(),
+    };
+    format!("{change} in torno.toml and run `torno trust`")
+}
+
+/// The hint for a request at the place of a rule with a dialect, which leaves it out. A JSON-RPC
+/// method is the workload's own text and is not shown.
+pub(super) fn outside(reason: Reason, rule: &AllowRule, facts: &RequestFacts) -> String {
+    let place = place(facts);
+    let change = match (reason, &rule.dialect, &facts.content) {
+        (Reason::ContentUnread, ..) => {
+            return format!(
+                "the [[allow]] rule with {place} judges what a request says, and this was not \
+                 read; give its content in an act"
+            );
+        }
+        (Reason::OperationNotGranted, Dialect::Registry(registry), _) => {
+            let operation = dialect::operation(rule, facts).unwrap_or(Operation::Unknown);
+            let protocol = registry.protocol.as_str();
+            if operation != Operation::Publish {
+                return format!(
+                    "this is {operation} at the {protocol} registry, which no rule with \
+                     `registry` allows; do it outside of the session"
+                );
+            }
+            format!(
+                "this is {operation} at the {protocol} registry: add \"publish\" to the \
+                 operations of the [[allow]] rule with {place}"
+            )
+        }
+        (Reason::OperationNotGranted, Dialect::Graphql(granted), Some(Content::Graphql(said))) => {
+            let missing = said.iter().find(|operation| !granted.contains(operation));
+            match missing {
+                Some(missing) => format!(
+                    "this is a GraphQL {missing}: add \"{missing}\" to graphql in the \
+                     [[allow]] rule with {place}"
+                ),
+                None => return "send what is no GraphQL query with POST".to_owned(),
+            }
+        }
+        (Reason::OperationNotGranted, ..) => {
+            format!("add the JSON-RPC method to jsonrpc in the [[allow]] rule with {place}")
+        }
+        (Reason::MethodNotGranted, Dialect::Graphql(_), _) => {
+            return "send GraphQL with POST, or a query with GET".to_owned();
+        }
+        (Reason::PathNotGranted, ..) => {
+            return format!(
+                "ask at the path exactly as the [[allow]] rule with {place} spells it: this one \
+                 reads like it to some servers"
+            );
+        }
+        _ => return uncovered(reason, facts),
     };
     format!("{change} in torno.toml and run `torno trust`")
 }

@@ -4,7 +4,7 @@
 //! endpoint; a granted secret is bound here; a git grant is; the host is named at all.
 
 use super::Layers;
-use super::cover::{host_matches, is_endpoint_of, is_usable, rule_matches};
+use super::cover::{has_path, host_matches, is_endpoint_of, is_usable, rule_matches};
 use crate::binding::Binding;
 use crate::decision::Reason;
 use crate::facts::RequestFacts;
@@ -51,8 +51,8 @@ pub(super) fn reason(layers: &Layers<'_>, phase: Phase, facts: &RequestFacts) ->
 }
 
 /// What the rules of this endpoint miss: only the method, only the path, or both.
-fn rule_miss(rules: &[&AllowRule], facts: &RequestFacts) -> Reason {
-    let has_path = |rule: &&AllowRule| rule.paths.iter().any(|p| p.is_match(&facts.path));
+pub(super) fn rule_miss(rules: &[&AllowRule], facts: &RequestFacts) -> Reason {
+    let has_path = |rule: &&AllowRule| has_path(rule, facts);
     let has_method = |rule: &&AllowRule| rule.methods.contains(&facts.method);
     match (rules.iter().any(has_path), rules.iter().any(has_method)) {
         (false, true) => Reason::PathNotGranted,

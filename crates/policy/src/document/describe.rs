@@ -2,8 +2,8 @@
 //! A grant in a few plain lines, as it is shown before the start.
 
 use crate::grant::{
-    AllowRule, GitGrant, Grant, HostPattern, Isolation, SecretGrant, ToolPattern, ToolRule,
-    Verdict, WorkspaceMode,
+    AllowRule, Dialect, GitGrant, Grant, HostPattern, Isolation, SecretGrant, ToolPattern,
+    ToolRule, Verdict, WorkspaceMode,
 };
 use crate::names::Scheme;
 use crate::standing::Phase;
@@ -88,12 +88,32 @@ pub(super) fn allow(rule: &AllowRule) -> String {
         Some(name) => format!(" (preset {})", name.split('[').next().unwrap_or(name)),
         None => String::new(),
     };
-    format!(
-        "reaches {}: {} {}{websocket}{own}{when}{preset}",
-        place(rule),
-        join(&rule.methods),
-        join(&rule.paths)
-    )
+    let place = place(rule);
+    let what = match &rule.dialect {
+        Dialect::Plain => {
+            let (methods, paths) = (join(&rule.methods), join(&rule.paths));
+            format!("reaches {place}: {methods} {paths}")
+        }
+        Dialect::Registry(registry) => {
+            let (under, protocol) = (&registry.under, registry.protocol.as_str());
+            let may = if registry.publish {
+                "reads and publishes"
+            } else {
+                "reads"
+            };
+            format!("uses {place}{under} as {protocol} registry: {may}")
+        }
+        Dialect::Graphql(granted) => {
+            let (paths, granted) = (join(&rule.paths), join(granted));
+            format!("asks {place} in GraphQL at {paths}: {granted}")
+        }
+        Dialect::Jsonrpc(granted) => {
+            let (methods, paths) = (join(&rule.methods), join(&rule.paths));
+            let granted = join(granted);
+            format!("calls {place} in JSON-RPC at {methods} {paths}: {granted}")
+        }
+    };
+    format!("{what}{websocket}{own}{when}{preset}")
 }
 
 /// `https://docs.example.org`, with the port where it is not the scheme's.

@@ -7,7 +7,7 @@
 use super::fields::{Fields, Value, list};
 use super::{DocumentDigest, DocumentError, TEXT_BYTES_MAX, digest, one_line, rules};
 use crate::binding::PathPattern;
-use crate::grant::{AllowRule, HostPattern};
+use crate::grant::{AllowRule, Dialect, HostPattern};
 use crate::names::{Method, Port, PresetName, RuleName, Scheme};
 use crate::standing::Phase;
 use sha2::{Digest, Sha256};
@@ -151,6 +151,7 @@ fn rule(host: &PresetHost, name: RuleName, phase: Phase) -> AllowRule {
         own_credentials: false,
         websocket: false,
         phase,
+        dialect: Dialect::Plain,
     }
 }
 

@@ -2,13 +2,13 @@
 //! `[[allow]]`: where requests may go.
 
 use super::fields::{Fields, Value, fail, list, some_of, text, whole, word};
-use super::{DocumentError, Presets};
+use super::{DocumentError, Presets, dialects};
 use crate::binding::PathPattern;
-use crate::grant::{AllowRule, HostPattern};
+use crate::grant::{AllowRule, Dialect, HostPattern};
 use crate::names::{Host, Method, Port, PresetName, RuleName, Scheme};
 use crate::standing::Phase;
 
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 13] = [
     "host",
     "port",
     "scheme",
@@ -16,6 +16,11 @@ const KEYS: [&str; 8] = [
     "paths",
     "own_credentials",
     "websocket",
+    "registry",
+    "operations",
+    "under",
+    "graphql",
+    "jsonrpc",
     "preset",
 ];
 
@@ -63,17 +68,7 @@ fn rule(fields: &Fields<'_, '_>, name: RuleName, phase: Phase) -> Result<AllowRu
         Some(value) => port(value)?,
         None => scheme.default_port(),
     };
-    let methods = match fields.get("methods") {
-        Some(value) => methods(value)?,
-        None => ["GET", "HEAD"]
-            .into_iter()
-            .filter_map(Method::parse)
-            .collect(),
-    };
-    let paths = match fields.get("paths") {
-        Some(value) => paths(value)?,
-        None => PathPattern::parse("/**").into_iter().collect(),
-    };
+    let (dialect, methods, paths) = dialects::read(fields)?;
     let own_credentials = fields.flag("own_credentials")?;
     if let (true, HostPattern::OneLabel(_), Some(flag)) =
         (own_credentials, &host, fields.get("own_credentials"))
@@ -83,17 +78,7 @@ fn rule(fields: &Fields<'_, '_>, name: RuleName, phase: Phase) -> Result<AllowRu
             "a wildcard host carries no credential; name the exact host",
         );
     }
-    let websocket = fields.flag("websocket")?;
-    if let (true, false, Some(flag)) = (
-        websocket,
-        methods.iter().any(|method| method.as_str() == "GET"),
-        fields.get("websocket"),
-    ) {
-        return fail(
-            flag.span(),
-            "a WebSocket is opened with GET; add it to the methods",
-        );
-    }
+    let websocket = websocket(fields, &dialect, &methods)?;
     Ok(AllowRule {
         name,
         host,
@@ -104,7 +89,34 @@ fn rule(fields: &Fields<'_, '_>, name: RuleName, phase: Phase) -> Result<AllowRu
         own_credentials,
         websocket,
         phase,
+        dialect,
     })
+}
+
+/// Whether the rule opens WebSockets.
+fn websocket(
+    fields: &Fields<'_, '_>,
+    dialect: &Dialect,
+    methods: &[Method],
+) -> Result<bool, DocumentError> {
+    let websocket = fields.flag("websocket")?;
+    let Some(flag) = fields.get("websocket").filter(|_| websocket) else {
+        return Ok(false);
+    };
+    // ATTACK: 063 – beside it, what the rule judges would be said unjudged.
+    if *dialect != Dialect::Plain {
+        return fail(
+            flag.span(),
+            "what is said over a WebSocket is not judged; leave `websocket` out here",
+        );
+    }
+    if !methods.iter().any(|method| method.as_str() == "GET") {
+        return fail(
+            flag.span(),
+            "a WebSocket is opened with GET; add it to the methods",
+        );
+    }
+    Ok(true)
 }
 
 fn from_preset(

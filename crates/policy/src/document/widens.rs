@@ -5,8 +5,8 @@
 use super::describe;
 use crate::binding::PathPattern;
 use crate::grant::{
-    AllowRule, GitGrant, Grant, HostPattern, Limits, SandboxGrant, SecretGrant, ToolRule, Verdict,
-    WorkspaceMode,
+    AllowRule, Dialect, GitGrant, Grant, HostPattern, Limits, SandboxGrant, SecretGrant, ToolRule,
+    Verdict, WorkspaceMode,
 };
 use crate::names::Method;
 use std::collections::BTreeSet;
@@ -48,9 +48,30 @@ pub fn widens(old: &Grant, new: &Grant) -> Vec<String> {
     };
     let loose = old.git.iter().filter(dropped).filter(still);
     lines.extend(loose.map(|git| format!("no longer limits git at {}", git.endpoint)));
+    lines.extend(no_longer_judged(old, new));
     lines.extend(own_credentials(old, new));
     lines.extend(tools(&old.tools, &new.tools));
     lines
+}
+
+/// What goes to the place of a rule with a dialect falls back to other rules, and to bindings, when
+/// the last such rule there goes.
+fn no_longer_judged(old: &Grant, new: &Grant) -> Vec<String> {
+    let judged = |rule: &&AllowRule| rule.dialect != Dialect::Plain;
+    let kept = |rule: &&AllowRule| {
+        rule.paths.iter().all(|path| {
+            new.allow.iter().filter(judged).any(|other| {
+                other.phase == rule.phase
+                    && other.scheme == rule.scheme
+                    && other.port == rule.port
+                    && matches_host(&other.host, &rule.host)
+                    && other.paths.iter().any(|wide| wide.covers(path))
+            })
+        })
+    };
+    let gone = old.allow.iter().filter(judged).filter(|rule| !kept(rule));
+    gone.map(|rule| format!("no longer limited to: {}", describe::allow(rule)))
+        .collect()
 }
 
 /// A credential of the session keeps the client's own off the hosts that it is bound to. When it
@@ -156,12 +177,30 @@ fn covers(old: &[AllowRule], rule: &AllowRule) -> bool {
                 && (old.own_credentials || !rule.own_credentials)
                 && (old.websocket || !rule.websocket)
                 && old.methods.contains(method)
+                && speaks(&old.dialect, &rule.dialect)
                 && old.paths.iter().any(|wide| wide.covers(path))
         })
     };
     rule.methods
         .iter()
         .all(|method| rule.paths.iter().all(|path| has(method, path)))
+}
+
+/// Whether a rule of the old dialect lets everything through that one of the new does.
+fn speaks(old: &Dialect, new: &Dialect) -> bool {
+    match (old, new) {
+        (Dialect::Plain, _) => true,
+        (Dialect::Registry(old), Dialect::Registry(new)) => {
+            old.protocol == new.protocol && old.under == new.under && (old.publish || !new.publish)
+        }
+        (Dialect::Graphql(old), Dialect::Graphql(new)) => {
+            new.iter().all(|operation| old.contains(operation))
+        }
+        (Dialect::Jsonrpc(old), Dialect::Jsonrpc(new)) => new
+            .iter()
+            .all(|pattern| old.iter().any(|old| old.covers(pattern))),
+        (Dialect::Registry(_) | Dialect::Graphql(_) | Dialect::Jsonrpc(_), _) => false,
+    }
 }
 
 fn matches_host(wide: &HostPattern, narrow: &HostPattern) -> bool {

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// LIMIT: answers that are kept, under 300 KiB with their questions; beyond it all are forgotten.
 const KNOWN_MAX: usize = 256;
-/// LIMIT: a question with a longer path is asked anew each time: a guest fills no memory with it.
+/// LIMIT: a question with a longer path, or more methods than one message has, is asked anew each time: a guest fills no memory with it.
 const PATH_BYTES_MAX: usize = 256;
 
 /// The answers of one policy.
@@ -27,7 +27,8 @@ impl Known {
         }
         let judgement = judge(&asked);
         // What could not be evaluated is tried again.
-        if asked.path.len() <= PATH_BYTES_MAX && !judgement.undecidable {
+        let is_short = asked.path.len() <= PATH_BYTES_MAX && asked.count_said() <= 1;
+        if is_short && !judgement.undecidable {
             let mut all = self.lock();
             if all.len() >= KNOWN_MAX {
                 all.clear();

@@ -2,7 +2,7 @@
 //! Facts → a Cedar request. Everything that a policy can look at is in its context, so no entity
 //! is ever built.
 
-use crate::facts::{GitOperation, RequestFacts, ToolFacts};
+use crate::facts::{Content, GitOperation, RequestFacts, ToolFacts};
 use crate::grant::{Grant, HostPattern, Isolation, WorkspaceMode};
 use crate::names::{CredentialName, Endpoint, Method, Scheme, SessionId};
 use crate::standing::Phase;
@@ -55,13 +55,23 @@ pub(super) struct Asked {
     websocket: bool,
     own_credentials: bool,
     git: Option<&'static str>,
+    content: Option<Content>,
 }
 
 impl Asked {
     pub(super) fn new(subject: Subject<'_>, facts: &RequestFacts) -> Self {
         let git = facts.git.as_ref().map(|git| match git.operation {
-            GitOperation::DiscoverFetch | GitOperation::Fetch => "fetch",
-            GitOperation::DiscoverPush | GitOperation::Push(_) => "push",
+            GitOperation::DiscoverFetch | GitOperation::Fetch | GitOperation::LfsDownload => {
+                "fetch"
+            }
+            GitOperation::DiscoverPush
+            | GitOperation::Push(_)
+            | GitOperation::LfsVerifyLocks
+            | GitOperation::LfsUpload => "push",
+            GitOperation::LfsBatch => match &facts.content {
+                Some(Content::Lfs(batch)) if !batch.is_upload => "fetch",
+                _ => "push",
+            },
         });
         Self {
             session: subject.session.clone(),
@@ -73,6 +83,18 @@ impl Asked {
             websocket: facts.websocket,
             own_credentials: !facts.own_credentials.is_empty(),
             git,
+            content: facts.content.clone(),
+        }
+    }
+}
+
+impl Asked {
+    /// How many things a request says.
+    pub(super) fn count_said(&self) -> usize {
+        match &self.content {
+            Some(Content::Graphql(said)) => said.len(),
+            Some(Content::Jsonrpc(said)) => said.len(),
+            Some(Content::Lfs(_)) | None => 0,
         }
     }
 }
@@ -100,6 +122,16 @@ pub(super) fn request(asked: &Asked) -> Option<Request> {
     let credential = asked.credential.as_ref();
     context.extend(credential.map(|name| text("credential", name.as_str())));
     context.extend(asked.git.map(|git| text("git", git)));
+    match &asked.content {
+        Some(Content::Graphql(said)) => {
+            context.push(set("graphql", said.iter().map(ToString::to_string)));
+        }
+        Some(Content::Jsonrpc(said)) => {
+            let said = said.iter().map(|method| method.as_str().to_owned());
+            context.push(set("jsonrpc", said));
+        }
+        Some(Content::Lfs(_)) | None => {}
+    }
     let principal = uid(&names.session, asked.session.as_str());
     let resource = uid(&names.endpoint, &endpoint.to_string());
     question(principal, uid(&names.action, "request"), resource, context)

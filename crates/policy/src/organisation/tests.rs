@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::document::{self, Presets};
-use crate::facts::{self, GitFacts, GitOperation};
+use crate::facts::{self, Content, GitFacts, GitOperation, GraphqlOperation};
 use crate::names::{CredentialName, Endpoint, Host, Method, Port, RequestPath, Scheme, SessionId};
 use crate::standing::Phase;
 
@@ -243,6 +243,7 @@ fn asked(change: &str) -> (SessionId, Phase, Option<CredentialName>, RequestFact
             repository: "/r".to_owned(),
             operation: GitOperation::Fetch,
         }),
+        content: is("content").then(|| Content::Graphql(vec![GraphqlOperation::Query])),
     };
     let session = if is("session") { "s2" } else { "s1" };
     let phase = if is("phase") {
@@ -265,6 +266,10 @@ fn a_known_answer_is_for_an_equal_question_whatever_part_of_it_differs() {
         ("websocket", "context.websocket"),
         ("own_credentials", "context.own_credentials"),
         ("git", "context has git"),
+        (
+            "content",
+            "context has graphql && context.graphql.contains(\"query\")",
+        ),
         ("session", "principal == Session::\"s2\""),
         ("phase", "context.phase == \"install\""),
         ("credential", "context has credential"),
@@ -336,6 +341,7 @@ fn request_to(path: &str) -> crate::facts::RequestFacts {
         presented: Vec::new(),
         own_credentials: Vec::new(),
         git: None,
+        content: None,
     }
 }
 

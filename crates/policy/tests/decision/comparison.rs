@@ -105,12 +105,15 @@ fn every_seeded_fault_is_told_apart() {
 
 /// What of `torno_policy` a second opinion may know: the types of documents and facts, and the
 /// names in them.
-const DOCUMENT_TYPES: [&str; 6] = ["Reason", "binding", "facts", "grant", "names", "standing"];
+const DOCUMENT_TYPES: [&str; 7] = [
+    "Reason", "binding", "facts", "grant", "names", "registry", "standing",
+];
 
 #[test]
 fn the_reference_shares_the_document_types_and_nothing_else() {
     let sources = [
         include_str!("reference.rs"),
+        include_str!("reference/dialect.rs"),
         include_str!("reference/tool.rs"),
     ];
     let mentions: Vec<&str> = sources
@@ -138,7 +141,7 @@ fn the_reference_shares_the_document_types_and_nothing_else() {
 }
 
 /// What `decide` can answer; the other reasons belong to gate, dialer, vault and record.
-const REACHED: [&str; 27] = [
+const REACHED: [&str; 29] = [
     "allow",
     "allow with credential",
     "ask",
@@ -154,6 +157,8 @@ const REACHED: [&str; 27] = [
     "websocket_not_granted",
     "git_not_granted",
     "ref_not_granted",
+    "operation_not_granted",
+    "content_unread",
     "phase_not_granted",
     "tool_not_granted",
     "credential_endpoint_mismatch",

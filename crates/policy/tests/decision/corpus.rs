@@ -9,8 +9,8 @@ use torno_policy::binding::{Binding, Mode, PathPattern, Slot};
 use torno_policy::decide::{IssuedPlaceholder, Layers, decide};
 use torno_policy::document;
 use torno_policy::facts::{
-    Act, Entry, GitFacts, GitOperation, Location, Presented, RefChange, RefUpdate, RequestFacts,
-    ToolFacts,
+    Act, Content, Entry, GitFacts, GitOperation, Location, Presented, RefChange, RefUpdate,
+    RequestFacts, ToolFacts,
 };
 use torno_policy::names::{Authority, RuleName};
 use torno_policy::names::{
@@ -72,6 +72,8 @@ struct Case {
     own: Vec<String>,
     /// `fetch /acme/app`, or `push /acme/app update refs/heads/x`
     git: Option<String>,
+    /// What it says, as in an act: `{ graphql = ["query"] }`.
+    says: Option<Content>,
     #[serde(default = "running")]
     state: State,
     #[serde(default = "locked")]
@@ -145,6 +147,10 @@ fn git(text: &str) -> GitFacts {
         "discover-fetch" => GitOperation::DiscoverFetch,
         "fetch" => GitOperation::Fetch,
         "discover-push" => GitOperation::DiscoverPush,
+        "lfs-batch" => GitOperation::LfsBatch,
+        "lfs-download" => GitOperation::LfsDownload,
+        "lfs-upload" => GitOperation::LfsUpload,
+        "lfs-verify-locks" => GitOperation::LfsVerifyLocks,
         "push" => GitOperation::Push(words[2..].chunks(2).map(update).collect()),
         other => panic!("{other}"),
     };
@@ -173,6 +179,7 @@ fn act(case: &Case) -> Act {
         presented: case.presents.iter().map(|text| presented(text)).collect(),
         own_credentials: case.own.clone(),
         git: case.git.as_deref().map(git),
+        content: case.says.clone(),
     })
 }
 

@@ -22,9 +22,11 @@ pub(crate) enum Fault {
     AskBeatsDeny,
     LaterToolRuleWins,
     WebsocketPassesAsRequest,
+    DialectIgnored,
+    DialectFallsBackToRules,
 }
 
-pub(crate) const FAULTS: [Fault; 16] = [
+pub(crate) const FAULTS: [Fault; 18] = [
     Fault::KilledStillActs,
     Fault::StaleGenerationActs,
     Fault::WildcardSpansLabels,
@@ -41,4 +43,6 @@ pub(crate) const FAULTS: [Fault; 16] = [
     Fault::AskBeatsDeny,
     Fault::LaterToolRuleWins,
     Fault::WebsocketPassesAsRequest,
+    Fault::DialectIgnored,
+    Fault::DialectFallsBackToRules,
 ];

@@ -8,10 +8,11 @@ use crate::world::World;
 use torno_policy::Reason;
 use torno_policy::binding::{Binding, Mode, Slot};
 use torno_policy::facts::{Act, GitOperation, Location, RefChange, RequestFacts};
-use torno_policy::grant::{AllowRule, GitGrant, HostPattern, SecretGrant};
+use torno_policy::grant::{AllowRule, Dialect, GitGrant, HostPattern, SecretGrant};
 use torno_policy::names::Scheme;
 use torno_policy::standing::{Phase, State};
 
+mod dialect;
 mod tool;
 
 /// A decision as far as both sides can state it.
@@ -107,7 +108,7 @@ impl<'a> Judge<'a> {
         let (mut rules, mut git, bindings) = self.covered_as_request()?;
         if self.facts.websocket && self.fault != Fault::WebsocketPassesAsRequest {
             git = Vec::new();
-            rules.retain(|rule| rule.websocket);
+            rules.retain(|rule| rule.websocket && rule.dialect == Dialect::Plain);
             if rules.is_empty() {
                 return Err(Reason::WebsocketNotGranted);
             }
@@ -122,6 +123,7 @@ impl<'a> Judge<'a> {
         }
         let path = self.facts.path.path().replace("%2F", "/");
         let git_like = self.facts.git.is_some()
+            || path.to_ascii_lowercase().contains("/info/lfs/")
             || ["/info/refs", "/git-upload-pack", "/git-receive-pack"]
                 .iter()
                 .any(|end| path.ends_with(end));
@@ -133,10 +135,17 @@ impl<'a> Judge<'a> {
         if git_like && !here.is_empty() && self.fault != Fault::GitFallsBackToRules {
             return self.covered_by_git(&here);
         }
+        let speaking = self.speaking();
         let mut rules = Vec::new();
-        for rule in &grant.allow {
-            if self.in_phase(rule.phase) && self.misses(rule) == Some(Vec::new()) {
-                rules.push(rule);
+        if !speaking.is_empty() && self.fault != Fault::DialectFallsBackToRules {
+            rules = self.covered_by_dialect(&speaking)?;
+        } else {
+            for rule in &grant.allow {
+                let fits =
+                    self.misses(rule) == Some(Vec::new()) && self.says_too_much(rule).is_none();
+                if self.in_phase(rule.phase) && fits {
+                    rules.push(rule);
+                }
             }
         }
         let mut bindings = Vec::new();
@@ -162,6 +171,7 @@ impl<'a> Judge<'a> {
             let may = match &git.operation {
                 GitOperation::DiscoverFetch | GitOperation::Fetch => grant.fetch,
                 GitOperation::DiscoverPush | GitOperation::Push(_) => !grant.push_refs.is_empty(),
+                large => panic!("no world has {large:?}"),
             };
             if grant.repository != git.repository || !may {
                 continue;
@@ -205,10 +215,10 @@ impl<'a> Judge<'a> {
     fn near_miss(&self) -> Reason {
         let grant = &self.world.grant;
         let other = |phase: Phase| phase != self.phase;
-        let by_rule = grant
-            .allow
-            .iter()
-            .any(|r| other(r.phase) && self.misses(r) == Some(vec![]));
+        let by_rule = grant.allow.iter().any(|r| {
+            let here = self.misses(r) == Some(vec![]);
+            other(r.phase) && here && self.says_too_much(r).is_none()
+        });
         let by_secret = self
             .world
             .bindings
@@ -395,7 +405,7 @@ impl<'a> Judge<'a> {
         {
             misses.push(Reason::MethodNotGranted);
         }
-        if !rule.paths.iter().any(|p| self.path_fits(&p.to_string())) {
+        if !self.has_path(rule) {
             misses.push(Reason::PathNotGranted);
         }
         here.then_some(misses)
@@ -470,6 +480,7 @@ impl<'a> Judge<'a> {
                 GitOperation::DiscoverPush => ("GET", "/info/refs?service=git-receive-pack"),
                 GitOperation::Fetch => ("POST", "/git-upload-pack"),
                 GitOperation::Push(_) => ("POST", "/git-receive-pack"),
+                large => panic!("no world has {large:?}"),
             };
             format!("{method} {}{ending}{rest}", git.repository)
         };

@@ -6,11 +6,12 @@ use torno_policy::binding::{Binding, Mode, PathPattern, Slot};
 use torno_policy::decide::{IssuedPlaceholder, Layers};
 use torno_policy::document;
 use torno_policy::facts::{
-    Act, Entry, GitFacts, GitOperation, Location, Presented, RefChange, RefUpdate, RequestFacts,
-    ToolFacts,
+    Act, Content, Entry, GitFacts, GitOperation, GraphqlOperation, Location, Presented, RefChange,
+    RefUpdate, RequestFacts, RpcMethod, RpcPattern, ToolFacts,
 };
 use torno_policy::grant::{
-    AllowRule, GitGrant, Grant, HostPattern, SecretGrant, ToolPattern, ToolRule, Verdict,
+    AllowRule, Dialect, GitGrant, Grant, HostPattern, RegistryGrant, SecretGrant, ToolPattern,
+    ToolRule, Verdict,
 };
 use torno_policy::names::{
     BindingId, CredentialName, Endpoint, Generation, Host, Method, Port, RequestPath, RuleName,
@@ -18,6 +19,7 @@ use torno_policy::names::{
 };
 use torno_policy::organisation::Organisation;
 use torno_policy::placeholder::PlaceholderDigest;
+use torno_policy::registry::Protocol;
 use torno_policy::standing::{Phase, Standing, State};
 
 /// A xorshift generator: the same worlds on every machine.
@@ -107,7 +109,14 @@ pub(crate) fn organisation() -> Organisation {
 
 const HOSTS: [&str; 3] = ["allow.test", "api.allow.test", "other.test"];
 const CREDENTIALS: [&str; 3] = ["c1", "c2", "c3"];
-const METHODS: [&str; 4] = ["GET", "POST", "DELETE", "HEAD"];
+const METHODS: [&str; 5] = ["GET", "POST", "DELETE", "HEAD", "PUT"];
+const RPC_METHODS: [&str; 4] = ["tools/list", "tools/call", "tools", "ping"];
+const RPC_PATTERNS: [&str; 4] = ["tools/*", "tools/list", "*", "ping"];
+const GRAPHQL: [GraphqlOperation; 3] = [
+    GraphqlOperation::Query,
+    GraphqlOperation::Mutation,
+    GraphqlOperation::Subscription,
+];
 const PATHS: [&str; 7] = ["/", "/a", "/a/b", "/a/b/c", "/b?x=/a", "/a%2Fb", "/a%2Fb/c"];
 const PATTERNS: [&str; 9] = [
     "/**",
@@ -235,6 +244,15 @@ pub(crate) fn world(dice: &mut Dice) -> World {
 fn allow_rule(dice: &mut Dice, at: usize) -> AllowRule {
     let Endpoint { scheme, host, port } = endpoint(dice);
     let suffix = HostPattern::OneLabel(Host::parse("allow.test").unwrap());
+    let dialect = if dice.rarely(3) {
+        dialect(dice)
+    } else {
+        Dialect::Plain
+    };
+    let paths = match &dialect {
+        Dialect::Registry(registry) => patterns(&[format!("{}/**", registry.under).as_str()]),
+        _ => patterns(&dice.some(&PATTERNS)),
+    };
     AllowRule {
         name: RuleName::new(format!("grant.allow[{at}]")),
         host: if dice.rarely(4) {
@@ -245,10 +263,44 @@ fn allow_rule(dice: &mut Dice, at: usize) -> AllowRule {
         scheme,
         port,
         methods: methods(&dice.some(&METHODS)),
-        paths: patterns(&dice.some(&PATTERNS)),
+        paths,
         own_credentials: dice.rarely(3),
         websocket: dice.rarely(3),
         phase: phase(dice),
+        dialect,
+    }
+}
+
+fn dialect(dice: &mut Dice) -> Dialect {
+    match dice.below(3) {
+        0 => Dialect::Registry(RegistryGrant {
+            protocol: Protocol::Npm,
+            under: dice.pick(&["", "", "/a"]).to_owned(),
+            publish: dice.rarely(2),
+        }),
+        1 => Dialect::Graphql(dice.some(&GRAPHQL)),
+        _ => {
+            let granted = dice.some(&RPC_PATTERNS);
+            Dialect::Jsonrpc(
+                granted
+                    .iter()
+                    .filter_map(|text| RpcPattern::parse(text))
+                    .collect(),
+            )
+        }
+    }
+}
+
+fn content(dice: &mut Dice) -> Option<Content> {
+    match dice.below(4) {
+        0 => None,
+        1 => Some(Content::Graphql(dice.some(&GRAPHQL))),
+        2 if dice.rarely(6) => Some(Content::Jsonrpc(Vec::new())),
+        _ => {
+            let said = dice.some(&RPC_METHODS);
+            let said = said.iter().filter_map(|text| RpcMethod::parse(text));
+            Some(Content::Jsonrpc(said.collect()))
+        }
     }
 }
 
@@ -371,6 +423,7 @@ pub(crate) fn act(dice: &mut Dice, world: &World) -> Act {
         presented: Vec::new(),
         own_credentials: Vec::new(),
         git: None,
+        content: content(dice),
     };
     if dice.rarely(3) {
         git_facts(dice, &mut facts);

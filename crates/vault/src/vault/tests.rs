@@ -176,6 +176,7 @@ fn permit(bindings: &[Binding]) -> Permit {
         presented: vec![],
         own_credentials: vec![],
         git: None,
+        content: None,
     });
     match decide(&layers, &act) {
         Decision::Allow(permit) => permit,

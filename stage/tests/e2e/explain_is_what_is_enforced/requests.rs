@@ -96,6 +96,7 @@ fn facts(host: &str, method: &str, target: &str) -> RequestFacts {
         presented: Vec::new(),
         own_credentials: Vec::new(),
         git: None,
+        content: None,
     }
 }
 
@@ -156,11 +157,13 @@ fn git(dice: &mut Dice, known: &Placeholders) -> Sent {
         2 => GitOperation::DiscoverPush,
         _ => GitOperation::Push(updates(dice)),
     };
-    let (method, rest) = match operation {
+    let (method, rest) = match &operation {
         GitOperation::DiscoverFetch => ("GET", "/info/refs?service=git-upload-pack"),
         GitOperation::Fetch => ("POST", "/git-upload-pack"),
         GitOperation::DiscoverPush => ("GET", "/info/refs?service=git-receive-pack"),
         GitOperation::Push(_) => ("POST", "/git-receive-pack"),
+        // `large_files_go_where_the_refs_may` is their story.
+        large => panic!("{large:?} was not picked"),
     };
     let target = format!("{repository}{suffix}{rest}");
     let mut facts = facts("git.torno.test", method, &target);
@@ -175,12 +178,12 @@ fn git(dice: &mut Dice, known: &Placeholders) -> Sent {
     let body = match &operation {
         GitOperation::Push(updates) => commands(updates),
         GitOperation::Fetch => "0000".to_owned(),
-        GitOperation::DiscoverFetch | GitOperation::DiscoverPush => String::new(),
+        _ => String::new(),
     };
     if let Some(kind) = match &operation {
         GitOperation::Push(_) => Some("application/x-git-receive-pack-request"),
         GitOperation::Fetch => Some("application/x-git-upload-pack-request"),
-        GitOperation::DiscoverFetch | GitOperation::DiscoverPush => None,
+        _ => None,
     } {
         headers.push(("content-type", kind));
     }

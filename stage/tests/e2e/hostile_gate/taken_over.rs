@@ -184,6 +184,7 @@ pub(crate) fn to_notary(notary: &Socket, message: &GateMessage) -> Reply {
             NotaryMessage::Answers(mut answers) => match answers.remove(0).answer {
                 Answer::Allowed(allowed) => Reply::Allowed(allowed),
                 Answer::Refused(refusal) => Reply::Refused(refusal),
+                Answer::Read(kind) => panic!("nothing here is judged by what it says: {kind:?}"),
             },
         };
     }
@@ -227,6 +228,7 @@ pub(crate) fn facts(host: &str, target: &str) -> RequestFacts {
         presented: Vec::new(),
         own_credentials: Vec::new(),
         git: None,
+        content: None,
     }
 }
 

@@ -133,3 +133,41 @@ fn odd_commands_are_refused() {
     }
     assert!(read_commands(b"0000000000000000", true).is_err());
 }
+
+#[test]
+fn large_files_are_known_by_their_places_and_nothing_else() {
+    let oid = "4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393";
+    let object = format!("/a/b.git/info/lfs/objects/{oid}");
+    for (method, path, operation) in [
+        (
+            "POST",
+            "/a/b.git/info/lfs/objects/batch",
+            GitOperation::LfsBatch,
+        ),
+        (
+            "POST",
+            "/a/b/info/lfs/locks/verify",
+            GitOperation::LfsVerifyLocks,
+        ),
+        ("GET", &object, GitOperation::LfsDownload),
+        ("PUT", &object, GitOperation::LfsUpload),
+    ] {
+        let facts = of(method, path).unwrap().unwrap();
+        assert_eq!(
+            (facts.repository.as_str(), facts.operation),
+            ("/a/b", operation)
+        );
+    }
+    for (method, path) in [
+        ("GET", "/a/b.git/info/lfs/objects/batch"),
+        ("POST", "/a/b.git/info/lfs/objects/batch/"),
+        ("POST", "/a/b.git/info/lfs/objects/batch?x"),
+        ("POST", "/a/b.git/info/lfs/locks"),
+        ("POST", "/info/lfs/objects/batch"),
+        ("DELETE", &object),
+        ("GET", &object.to_uppercase()),
+        ("PUT", "/a/b.git/info/lfs/objects/4d7a"),
+    ] {
+        assert_eq!(of(method, path), Ok(None), "{method} {path}");
+    }
+}

@@ -101,6 +101,7 @@ async fn basic_is_rendered_and_its_rendered_echo_is_scrubbed() {
         Ok(Yes {
             slot: Some(slot.clone()),
             own_credentials: false,
+            ..Yes::default()
         })
     });
     let stage = stage(notary, fixed(answer)).await;
@@ -160,6 +161,7 @@ async fn a_secret_that_was_stored_comes_back_scrubbed_from_any_host_and_any_cut(
         Ok(Yes {
             slot,
             own_credentials: false,
+            ..Yes::default()
         })
     });
     let (a, b) = SECRET.split_at(15);
@@ -240,6 +242,7 @@ async fn a_connection_serves_one_credential_only() {
         Ok(Yes {
             slot,
             own_credentials: false,
+            ..Yes::default()
         })
     });
     let stage = stage(notary, fixed(OK)).await;

@@ -3,8 +3,8 @@
 //! they are asked, and a client that trusts the session's CA.
 
 use crate::{
-    Ask, AskedDestination, AtHand, Clock, Dial, Dialed, Granted, Limits, Pending, PinnedRoots,
-    Pipeline, Ports, SessionConfig, Unlocked,
+    Answered, Ask, AskedDestination, AtHand, Clock, Dial, Dialed, Granted, Limits, Pending,
+    PinnedRoots, Pipeline, Ports, SessionConfig, Unlocked,
 };
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -21,7 +21,7 @@ use torno_notary_protocol::gate::{Allowed, Injection, Outcome, WireRefusal};
 use torno_notary_protocol::receipt::{Receipt, ReceiptClaims, ReceiptKey, VALID_MS};
 use torno_notary_protocol::transit::CredentialInTransit;
 use torno_policy::binding::{Mode, Slot};
-use torno_policy::facts::RequestFacts;
+use torno_policy::facts::{ContentKind, RequestFacts};
 use torno_policy::names::*;
 use torno_policy::placeholder::Placeholder;
 use torno_policy::{Layer, Reason, Refusal};
@@ -59,6 +59,8 @@ pub(super) struct Notary {
     pub(super) watched: Mutex<Option<(String, String)>>,
     /// Whether the last yes puts a credential in.
     pub(super) injects: Mutex<bool>,
+    /// It wants to read what was read.
+    pub(super) reads_always: Mutex<bool>,
     /// The watch that each question said was taken up.
     pub(super) watches: Mutex<Vec<u64>>,
 }
@@ -68,6 +70,8 @@ pub(super) struct Notary {
 pub(super) struct Yes {
     pub(super) slot: Option<Slot>,
     pub(super) own_credentials: bool,
+    /// It wants to know what the request says first.
+    pub(super) reads: Option<ContentKind>,
 }
 
 fn key() -> ReceiptKey {
@@ -103,6 +107,7 @@ impl Notary {
             secret: Mutex::new(SECRET.to_owned()),
             watched: Mutex::default(),
             injects: Mutex::default(),
+            reads_always: Mutex::default(),
             watches: Mutex::default(),
         })
     }
@@ -115,7 +120,7 @@ impl Notary {
         Self::new(|_| {
             Ok(Yes {
                 slot: Some(bearer()),
-                own_credentials: false,
+                ..Yes::default()
             })
         })
     }
@@ -135,13 +140,17 @@ impl Ask for Notary {
         &'a self,
         facts: &'a RequestFacts,
         at_hand: AtHand,
-    ) -> Pending<'a, Result<Granted, Refusal>> {
+    ) -> Pending<'a, Result<Answered, Refusal>> {
         Box::pin(async move {
             let mut asked = self.asked.lock().unwrap();
             asked.push(facts.clone());
             let record = RecordSeq(asked.len() as u64);
             drop(asked);
             let yes = (self.decide)(facts)?;
+            let always = *self.reads_always.lock().unwrap();
+            if let (Some(kind), true) = (yes.reads, always || facts.content.is_none()) {
+                return Ok(Answered::Read(kind));
+            }
             let receipt = key()
                 .seal(&ReceiptClaims {
                     session: SessionId::parse("s1").unwrap(),
@@ -177,10 +186,10 @@ impl Ask for Notary {
                 own_credentials: yes.own_credentials,
                 unlock,
             });
-            Ok(Granted {
+            Ok(Answered::Granted(Granted {
                 allowed,
                 credential,
-            })
+            }))
         })
     }
 

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What of a body is part of the question is read before it is asked: the commands of a push,
+//! whose place alone tells that they are there, and whatever the notary asks for because a rule of
+//! the session judges what is said at this place. What was read leaves as it came.
+
+use super::{Client, Pipeline};
+use crate::ask::ask;
+use crate::connect::Upstream;
+use crate::forward::{Stop, Upload, go_on};
+use crate::normalize::{Reading, Request};
+use crate::ports::{Answered, Granted};
+use crate::refuse::Fault;
+use crate::revoke::Epoch;
+use crate::wire::{Source, StreamError};
+use std::sync::Arc;
+use std::time::Duration;
+use torno_policy::names::RuleName;
+use torno_policy::{Layer, Reason, Refusal};
+
+/// A yes, and what it came with.
+pub(super) struct Asked {
+    pub(super) epoch: Epoch,
+    pub(super) granted: Granted,
+    pub(super) idle: Option<Upstream>,
+}
+
+impl Pipeline {
+    /// The commands of a push.
+    pub(super) async fn read_push(
+        &self,
+        client: &mut Client,
+        request: &mut Request,
+    ) -> Result<Upload, Fault> {
+        let mut upload = Upload::new(request.framing);
+        if request.is_push() {
+            self.read_ahead(client, request, &mut upload, Reading::Push)
+                .await?;
+        }
+        Ok(upload)
+    }
+
+    /// Asks, and once more with the content when the notary wants it read. Meanwhile the
+    /// connection at hand is anybody's: a client may take long to send its body.
+    pub(super) async fn asked(
+        &self,
+        client: &mut Client,
+        request: &mut Request,
+        upload: &mut Upload,
+        mut idle: Option<Upstream>,
+    ) -> Result<Asked, Stop> {
+        loop {
+            let epoch = self.revocations.epoch();
+            let kind = match ask(&self.ports, request, self.at_hand(idle.as_ref())).await {
+                Ok(Answered::Granted(granted)) => {
+                    return Ok(Asked {
+                        epoch,
+                        granted,
+                        idle,
+                    });
+                }
+                Ok(Answered::Read(kind)) => kind,
+                Err(refusal) => {
+                    // The connection in hand is as good as before.
+                    idle.into_iter().for_each(|idle| self.pool.put(idle));
+                    return Err(refusal.into());
+                }
+            };
+            idle.into_iter().for_each(|idle| self.pool.put(idle));
+            // INVARIANT: the second question has a content, and none is asked for twice.
+            if request.facts.content.is_some() {
+                return Err(asked_twice().into());
+            }
+            let reading = Reading::Content(kind);
+            let read = self.read_ahead(client, request, upload, reading).await;
+            read.map_err(|fault| {
+                let target = format!("{} {}", request.facts.endpoint, request.facts.path.path());
+                self.refusals.record(&fault, &target)
+            })?;
+            idle = self.pool.take(&request.facts.endpoint, request.protocol);
+        }
+    }
+
+    /// Reads on until the request has what is read for, or refuses.
+    async fn read_ahead(
+        &self,
+        client: &mut Client,
+        request: &mut Request,
+        upload: &mut Upload,
+        reading: Reading,
+    ) -> Result<(), Fault> {
+        let stopped = Reason::MalformedRequest;
+        if !request.begin(reading)? {
+            return request.take(reading, &[], true).map(drop);
+        }
+        if request.expects_continue && client.buffer.unread().is_empty() {
+            let told = go_on(&mut client.io).await;
+            told.map_err(|_| StreamError::Gone.into_fault(stopped, stopped))?;
+            request.expects_continue = false;
+        }
+        let mut source = Source {
+            io: &mut client.io,
+            buffer: &mut client.buffer,
+            wait: self.limits.head_wait,
+        };
+        let reading = async {
+            upload.room = Arc::clone(&self.ahead).acquire_owned().await.ok();
+            loop {
+                let more = upload.read_ahead(&mut source).await;
+                let more = more.map_err(|error| error.into_fault(stopped, stopped))?;
+                if request.take(reading, &upload.ahead, !more)? {
+                    return Ok(());
+                }
+            }
+        };
+        let slow = Fault::malformed("send at once what a rule reads before it judges");
+        let read = tokio::time::timeout(AHEAD_WAIT, reading).await;
+        read.unwrap_or(Err(slow))
+    }
+}
+
+/// LIMIT: one time for all that is read ahead: a byte now and then does not stretch it.
+const AHEAD_WAIT: Duration = Duration::from_secs(60);
+/// LIMIT: bodies of a session that are held at once, of 1 MiB at most each; others wait.
+pub(super) const AHEAD_MAX: usize = 32;
+
+fn asked_twice() -> Refusal {
+    Refusal {
+        reason: Reason::Undecidable,
+        layer: Layer::Wire,
+        rule: RuleName::new("egress.ask"),
+        hint: "what it says was read and could not be judged: let one rule name this place"
+            .to_owned(),
+    }
+}

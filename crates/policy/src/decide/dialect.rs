@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Rules with a dialect: what a request does at a package registry, or says in GraphQL or
+//! JSON-RPC. Where such a rule names the place, such rules alone cover what goes there.
+
+use super::cover::{has_path, is_endpoint_of};
+use super::{Opinion, hint, near_miss};
+use crate::binding::PathPattern;
+use crate::decision::{Layer, Reason};
+use crate::facts::{Content, ContentKind, GraphqlOperation, RequestFacts};
+use crate::grant::{AllowRule, Dialect, Grant};
+use crate::names::RequestPath;
+use crate::registry::{self, Operation};
+use crate::standing::Phase;
+
+/// What a rule's dialect says of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fit {
+    Inside,
+    Outside,
+    /// What the request says was not read.
+    Unread(ContentKind),
+}
+
+/// The rules with a dialect at the request's place.
+pub(super) fn here<'a>(grant: &'a Grant, phase: Phase, facts: &RequestFacts) -> Vec<&'a AllowRule> {
+    let is_here = |rule: &&AllowRule| {
+        rule.dialect != Dialect::Plain
+            && rule.phase == phase
+            && is_endpoint_of(rule, facts)
+            && reads_like(rule, &facts.path)
+    };
+    grant.allow.iter().filter(is_here).collect()
+}
+
+/// ATTACK: 075, 078 – a server that decodes slashes, folds case or drops the last slash would see
+/// the endpoint where a wider rule saw another path.
+fn reads_like(rule: &AllowRule, path: &RequestPath) -> bool {
+    let folded = |text: &str| text.to_ascii_lowercase().replace("%2f", "%2F");
+    let mut readings = path.readings();
+    readings.push(path.clone());
+    let mut spellings: Vec<RequestPath> = Vec::new();
+    for reading in readings {
+        let whole = folded(reading.path());
+        let cut = whole.trim_end_matches('/');
+        spellings.extend(
+            [whole.as_str(), cut]
+                .map(RequestPath::parse)
+                .into_iter()
+                .flatten(),
+        );
+    }
+    rule.paths.iter().any(|pattern| {
+        let pattern = PathPattern::parse(&folded(&pattern.to_string()));
+        pattern.is_ok_and(|pattern| spellings.iter().any(|path| pattern.is_match(path)))
+    })
+}
+
+/// The rules that cover the request, or why none of them does.
+pub(super) fn covering<'a>(
+    rules: &[&'a AllowRule],
+    facts: &RequestFacts,
+) -> Result<Vec<&'a AllowRule>, Opinion> {
+    let able = able(rules, facts);
+    let fits: Vec<_> = able
+        .iter()
+        .copied()
+        .filter(|rule| fit(rule, facts) == Fit::Inside)
+        .collect();
+    if !fits.is_empty() {
+        return Ok(fits);
+    }
+    let unread = able
+        .iter()
+        .any(|rule| matches!(fit(rule, facts), Fit::Unread(_)));
+    let reason = match (able.is_empty(), unread) {
+        (true, _) => near_miss::rule_miss(rules, facts),
+        (false, true) => Reason::ContentUnread,
+        (false, false) => Reason::OperationNotGranted,
+    };
+    // The same one in whatever order the grant lists them.
+    let named = if able.is_empty() { rules } else { &able };
+    let Some(rule) = named.iter().min_by(|a, b| a.name.cmp(&b.name)) else {
+        return Ok(Vec::new());
+    };
+    Err(Opinion::deny(
+        Layer::Session,
+        rule.name.clone(),
+        reason,
+        hint::outside(reason, rule, facts),
+    ))
+}
+
+/// In which language a request must be read before it can be judged; nothing when it was, or when
+/// two rules would read it in two.
+pub(super) fn unread(grant: &Grant, phase: Phase, facts: &RequestFacts) -> Option<ContentKind> {
+    if facts.content.is_some() {
+        return None;
+    }
+    let here = here(grant, phase, facts);
+    let mut kinds = able(&here, facts)
+        .into_iter()
+        .filter_map(|rule| match fit(rule, facts) {
+            Fit::Unread(kind) => Some(kind),
+            Fit::Inside | Fit::Outside => None,
+        });
+    let first = kinds.next()?;
+    kinds.all(|kind| kind == first).then_some(first)
+}
+
+fn able<'a>(rules: &[&'a AllowRule], facts: &RequestFacts) -> Vec<&'a AllowRule> {
+    let able = |rule: &&&AllowRule| rule.methods.contains(&facts.method) && has_path(rule, facts);
+    rules.iter().filter(able).copied().collect()
+}
+
+/// Whether the rule's dialect has room for the request.
+pub(super) fn fit(rule: &AllowRule, facts: &RequestFacts) -> Fit {
+    let is_inside = match (&rule.dialect, &facts.content) {
+        (Dialect::Plain, _) => true,
+        (Dialect::Registry(grant), _) => match operation(rule, facts) {
+            Some(Operation::Read) => true,
+            Some(Operation::Publish) => grant.publish,
+            Some(_) | None => false,
+        },
+        (Dialect::Graphql(granted), Some(Content::Graphql(said))) => {
+            // Over GET nothing is changed, whatever a rule lists (GraphQL over HTTP).
+            let posted = facts.method.as_str() == "POST";
+            let fits = |operation: &GraphqlOperation| {
+                granted.contains(operation) && (posted || *operation == GraphqlOperation::Query)
+            };
+            !said.is_empty() && said.iter().all(fits)
+        }
+        (Dialect::Jsonrpc(granted), Some(Content::Jsonrpc(said))) => {
+            // Without a body there is nothing to call: a stream that is opened, a session's end.
+            let posted = facts.method.as_str() == "POST";
+            said.is_empty() != posted
+                && said
+                    .iter()
+                    .all(|method| granted.iter().any(|pattern| pattern.is_match(method)))
+        }
+        (Dialect::Graphql(_), _) => return Fit::Unread(ContentKind::Graphql),
+        (Dialect::Jsonrpc(_), _) => return Fit::Unread(ContentKind::Jsonrpc),
+    };
+    if is_inside { Fit::Inside } else { Fit::Outside }
+}
+
+/// What the request does at the registry of the rule.
+pub(super) fn operation(rule: &AllowRule, facts: &RequestFacts) -> Option<Operation> {
+    match &rule.dialect {
+        Dialect::Registry(grant) => Some(registry::operation(
+            grant.protocol,
+            &grant.under,
+            &facts.method,
+            &facts.path,
+        )),
+        Dialect::Plain | Dialect::Graphql(_) | Dialect::Jsonrpc(_) => None,
+    }
+}
