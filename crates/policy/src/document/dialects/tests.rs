@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rules with a dialect: what they mean, what is refused, and what of them widens.
 
-use super::*;
 use crate::document::{Presets, describe, parse, render, widens};
 use crate::grant::Grant;
 
