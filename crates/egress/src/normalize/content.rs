@@ -117,7 +117,8 @@ fn requests(body: &[u8]) -> Result<Vec<Members>, Fault> {
     }
 }
 
-/// ATTACK: 200 – a member in another case, or one that nobody knows, may mean something to a server.
+/// ATTACK: 200 – a member in another case, or one that nobody knows, may mean something to a
+/// server.
 fn only(members: &Members, known: &[&str], hint: &'static str) -> Result<(), Fault> {
     if members
         .iter()

@@ -4,8 +4,8 @@
 //! Three things can: an `[[allow]]` rule, a git grant, or the binding of a granted secret (its
 //! endpoint, methods and paths, narrowed by the grant). Where the endpoint has git grants, git
 //! requests are covered by those alone, so that a wide rule beside them does not bring back a
-//! push that the git grant leaves out. Rules with a dialect (`dialect.rs`) stand alone at their place
-//! in the same way.
+//! push that the git grant leaves out. Rules with a dialect (`dialect.rs`) stand alone at their
+//! place in the same way.
 
 use super::dialect::{self, Fit};
 use super::{Layers, Opinion, git, hint, near_miss};

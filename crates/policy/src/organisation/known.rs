@@ -9,7 +9,8 @@ use std::sync::{Mutex, PoisonError};
 
 /// LIMIT: answers that are kept, under 300 KiB with their questions; beyond it all are forgotten.
 const KNOWN_MAX: usize = 256;
-/// LIMIT: a question with a longer path, or more methods than one message has, is asked anew each time: a guest fills no memory with it.
+/// LIMIT: a question with a longer path, or that says more than one thing, is asked anew each time:
+/// a guest fills no memory with it.
 const PATH_BYTES_MAX: usize = 256;
 
 /// The answers of one policy.
