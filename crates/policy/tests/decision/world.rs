@@ -265,7 +265,7 @@ fn allow_rule(dice: &mut Dice, at: usize) -> AllowRule {
         methods: methods(&dice.some(&METHODS)),
         paths,
         own_credentials: dice.rarely(3),
-        websocket: dice.rarely(3),
+        websocket: at.is_multiple_of(2),
         phase: phase(dice),
         dialect,
     }
@@ -419,7 +419,7 @@ pub(crate) fn act(dice: &mut Dice, world: &World) -> Act {
         endpoint,
         method: Method::parse(dice.pick(&METHODS)).unwrap(),
         path: RequestPath::parse(dice.pick(&PATHS)).unwrap(),
-        websocket: dice.rarely(6),
+        websocket: false,
         presented: Vec::new(),
         own_credentials: Vec::new(),
         git: None,
@@ -438,6 +438,7 @@ pub(crate) fn act(dice: &mut Dice, world: &World) -> Act {
     if dice.rarely(5) {
         facts.own_credentials = dice.some(&HEADERS).into_iter().map(str::to_owned).collect();
     }
+    facts.websocket = dice.rarely(12);
     Act::Request(facts)
 }
 

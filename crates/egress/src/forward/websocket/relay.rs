@@ -131,7 +131,7 @@ impl Ending {
         Self {
             to_client: Some(POLICY_VIOLATION),
             to_far: Some(GOING_AWAY),
-            why: "a limit of the session is spent",
+            why: "the session may send nothing more",
             stop,
         }
     }
