@@ -104,7 +104,7 @@ pub struct RequestFacts {
     pub endpoint: Endpoint,
     /// The method.
     pub method: Method,
-    /// Path and query.
+    /// Path and query. A plain placeholder in them is written `{credential}`.
     pub path: RequestPath,
     /// Placeholders found outside the body before the request was asked about.
     pub presented: Vec<Presented>,

@@ -2,6 +2,7 @@
 //! Whether one request could match two bindings. Conservative: what can't be told apart overlaps.
 
 use torno_policy::binding::{Binding, PathPattern};
+use torno_policy::names::CREDENTIAL_WORD;
 
 /// Both cover some request.
 pub(crate) fn overlap(a: &Binding, b: &Binding) -> bool {
@@ -20,6 +21,8 @@ fn paths_overlap(a: &PathPattern, b: &PathPattern) -> bool {
         match (left.next(), right.next()) {
             (Some("**"), _) | (_, Some("**")) | (None, None) => return true,
             (Some(x), Some(y)) if x == y => {}
+            // A slot that is filled by itself may stand in any segment's place.
+            (Some(x), Some(y)) if x.contains(CREDENTIAL_WORD) || y.contains(CREDENTIAL_WORD) => {}
             (Some("*"), Some(other)) | (Some(other), Some("*")) if !other.is_empty() => {}
             (Some(_) | None, Some(_)) | (Some(_), None) => return false,
         }
@@ -47,6 +50,8 @@ mod tests {
             ("/a/*/c", "/*/b/c"),
             ("/a/**", "/a/b/c"),
             ("/", "/**"),
+            ("/bot{credential}/a", "/botx/a"),
+            ("/{credential}/a", "/*/a"),
         ] {
             assert!(both(a, b), "{a} {b}");
         }
@@ -56,6 +61,7 @@ mod tests {
             ("/a/*", "/a"),
             ("/a/*", "/a/"),
             ("/a/*/c", "/*/b/d"),
+            ("/bot{credential}/a", "/bot{credential}/b"),
         ] {
             assert!(!both(a, b), "{a} {b}");
         }

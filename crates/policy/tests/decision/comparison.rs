@@ -111,6 +111,7 @@ const DOCUMENT_TYPES: [&str; 6] = ["Reason", "binding", "facts", "grant", "names
 fn the_reference_shares_the_document_types_and_nothing_else() {
     let sources = [
         include_str!("reference.rs"),
+        include_str!("reference/slot.rs"),
         include_str!("reference/tool.rs"),
     ];
     let mentions: Vec<&str> = sources
@@ -129,6 +130,11 @@ fn the_reference_shares_the_document_types_and_nothing_else() {
         ".allows(",
         ".judge(",
         ".contains_path(",
+        ".held(",
+        ".fill(",
+        ".judged(&",
+        ".denies(",
+        ".means(",
     ] {
         assert!(
             !sources.iter().any(|source| source.contains(code)),
@@ -138,7 +144,7 @@ fn the_reference_shares_the_document_types_and_nothing_else() {
 }
 
 /// What `decide` can answer; the other reasons belong to gate, dialer, vault and record.
-const REACHED: [&str; 26] = [
+const REACHED: [&str; 27] = [
     "allow",
     "allow with credential",
     "ask",
@@ -162,6 +168,7 @@ const REACHED: [&str; 26] = [
     "own_credential",
     "binding_ambiguous",
     "binding_not_granted",
+    "binding_denies",
     "binding_expired",
     "credential_revoked",
     "undecidable",

@@ -21,9 +21,12 @@ pub(crate) enum Fault {
     RefStarSpansSegments,
     AskBeatsDeny,
     LaterToolRuleWins,
+    DeniedIgnored,
+    SecondParameterPasses,
+    OwnSegmentPasses,
 }
 
-pub(crate) const FAULTS: [Fault; 15] = [
+pub(crate) const FAULTS: [Fault; 18] = [
     Fault::KilledStillActs,
     Fault::StaleGenerationActs,
     Fault::WildcardSpansLabels,
@@ -39,4 +42,7 @@ pub(crate) const FAULTS: [Fault; 15] = [
     Fault::RefStarSpansSegments,
     Fault::AskBeatsDeny,
     Fault::LaterToolRuleWins,
+    Fault::DeniedIgnored,
+    Fault::SecondParameterPasses,
+    Fault::OwnSegmentPasses,
 ];

@@ -140,6 +140,7 @@ fn binding(id: &str, name: &str) -> Binding {
         plaintext: false,
         methods: vec![Method::parse("GET").unwrap()],
         paths: vec![PathPattern::parse("/v1/**").unwrap()],
+        denied: Vec::new(),
         slot: Slot::Header {
             name: "authorization".to_owned(),
             scheme: Some("Bearer".to_owned()),
@@ -583,6 +584,7 @@ fn bindings_that_one_request_could_match_twice_are_refused() {
 
     let apart = Binding {
         paths: vec![PathPattern::parse("/v2/**").unwrap()],
+        denied: Vec::new(),
         ..binding("b2", "other")
     };
     fixture.bind(apart).unwrap();

@@ -18,6 +18,7 @@ fn sample() -> Binding {
         plaintext: false,
         methods: vec![Method::parse("GET").unwrap()],
         paths: vec![PathPattern::parse("/**").unwrap()],
+        denied: Vec::new(),
         slot: Slot::Header {
             name: "authorization".to_owned(),
             scheme: Some("Bearer".to_owned()),
