@@ -10,6 +10,7 @@ pub mod internet;
 pub mod journal;
 pub mod lawless;
 pub mod listen;
+pub mod places;
 pub mod sink;
 
 use crate::world::api::Api;

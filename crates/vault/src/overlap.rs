@@ -21,12 +21,20 @@ fn paths_overlap(a: &PathPattern, b: &PathPattern) -> bool {
         match (left.next(), right.next()) {
             (Some("**"), _) | (_, Some("**")) | (None, None) => return true,
             (Some(x), Some(y)) if x == y => {}
-            // A slot that is filled by itself may stand in any segment's place.
-            (Some(x), Some(y)) if x.contains(CREDENTIAL_WORD) || y.contains(CREDENTIAL_WORD) => {}
+            (Some(x), Some(y)) if may_hold(x, y) || may_hold(y, x) => {}
             (Some("*"), Some(other)) | (Some(other), Some("*")) if !other.is_empty() => {}
             (Some(_) | None, Some(_)) | (Some(_), None) => return false,
         }
     }
+}
+
+/// Whether a segment with a slot in it could be the other: a binding that fills it by itself takes
+/// whatever the client has there.
+fn may_hold(slot: &str, other: &str) -> bool {
+    let around = slot.split_once(CREDENTIAL_WORD);
+    around.is_some_and(|(before, after)| {
+        other.contains(CREDENTIAL_WORD) || (other.starts_with(before) && other.ends_with(after))
+    })
 }
 
 #[cfg(test)]
@@ -62,6 +70,7 @@ mod tests {
             ("/a/*", "/a/"),
             ("/a/*/c", "/*/b/d"),
             ("/bot{credential}/a", "/bot{credential}/b"),
+            ("/bot{credential}/a", "/v1/a"),
         ] {
             assert!(!both(a, b), "{a} {b}");
         }

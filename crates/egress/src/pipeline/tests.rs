@@ -5,4 +5,5 @@ mod entries;
 mod framing;
 mod injection;
 mod life;
+mod places;
 mod stage;
