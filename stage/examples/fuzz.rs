@@ -71,6 +71,20 @@ const TARGETS: [Target; 9] = [
         words: HTTP,
     },
     Target {
+        name: "slot",
+        run: torno_egress::fuzz::fuzz_slot,
+        words: &[
+            b"{credential}",
+            b"/bot",
+            b"key=",
+            b"&",
+            b";",
+            b"%6b",
+            b"?",
+            b"[",
+        ],
+    },
+    Target {
         name: "pkt_line",
         run: torno_egress::fuzz::fuzz_pkt_line,
         words: &[

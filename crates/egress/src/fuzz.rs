@@ -7,6 +7,7 @@ use crate::identify::{Arrival, Asked, opening};
 use crate::normalize::{RawRequest, normalize, read_commands};
 use crate::scrub::{ScrubStream, Scrubber, Secret};
 use std::sync::Arc;
+use torno_policy::binding::{Held, PathPattern, Slot};
 use torno_policy::facts::Entry;
 use torno_policy::names::{Authority, RequestPath, Scheme};
 
@@ -108,6 +109,41 @@ pub fn fuzz_pkt_line(data: &[u8]) {
         }
     }
     let _ = read_commands(data, true);
+}
+
+/// A target that is filled has the value once and every other byte as it was; what the client
+/// could mean by a second place is never filled.
+pub fn fuzz_slot(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let Ok(path) = RequestPath::parse_named(&text) else {
+        return;
+    };
+    let Ok(template) = PathPattern::parse("/bot{credential}/**") else {
+        return;
+    };
+    let parameter = "key".to_owned();
+    for slot in [Slot::Query { parameter }, Slot::Path { template }] {
+        let Some(around) = slot.fill(&path) else {
+            continue;
+        };
+        assert_ne!(
+            slot.held(&path),
+            Some(Held::Twice),
+            "two places were filled"
+        );
+        let whole = path.to_string();
+        let front = around.before.strip_suffix("key=").unwrap_or(&around.before);
+        let front = front.strip_suffix(['?', '&']).unwrap_or(front);
+        assert!(whole.starts_with(front), "bytes before the slot changed");
+        assert!(
+            whole.ends_with(&around.after),
+            "bytes after the slot changed"
+        );
+        let filled = format!("{}{{credential}}{}", around.before, around.after);
+        let again = RequestPath::parse_named(&filled);
+        let again = again.ok().and_then(|path| slot.held(&path));
+        assert_eq!(again, Some(Held::Placeholder), "it is no slot when filled");
+    }
 }
 
 /// However an answer is cut, the same text comes out, without the secret.

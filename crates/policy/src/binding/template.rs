@@ -7,39 +7,32 @@
 
 use super::{Denied, Mode, PathPattern, Slot};
 use crate::names::{Host, Method};
+use serde::Deserialize;
 
-mod table;
+const PROVIDERS: &str = include_str!("template/providers.toml");
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    template: Vec<Template>,
+}
 
 /// A provider's row of the table.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Template {
     /// Its name.
-    pub name: &'static str,
-    host: &'static str,
+    pub name: String,
+    host: String,
     /// The same interface is run by others too, under names of their own.
+    #[serde(default)]
     elsewhere: bool,
-    slot: Place,
+    slot: Slot,
     mode: Mode,
-    methods: &'static str,
-    paths: &'static [&'static str],
-    denied: &'static [Row],
-}
-
-/// Where the credential goes.
-#[derive(Debug, Clone, Copy)]
-enum Place {
-    Bearer,
-    Header(&'static str),
-    Basic(&'static str),
-    Path(&'static str),
-}
-
-/// Methods, a path, and the provider's page that says what it does.
-#[derive(Debug, Clone, Copy)]
-struct Row {
-    methods: &'static str,
-    path: &'static str,
-    page: &'static str,
+    methods: Vec<Method>,
+    paths: Vec<String>,
+    /// Methods, a path, and the provider's page that says what it does.
+    denied: Vec<(String, String, String)>,
 }
 
 /// A template in the types of a binding.
@@ -62,63 +55,46 @@ pub struct Filled {
 }
 
 /// Every template, by name.
-pub fn all() -> impl Iterator<Item = &'static Template> {
-    table::TEMPLATES.iter()
+#[must_use]
+pub fn all() -> Vec<Template> {
+    // INVARIANT: the table is part of the program and a test reads it; unread it would be empty,
+    // and no template known.
+    let table = toml::from_str::<Table>(PROVIDERS);
+    table.map(|table| table.template).unwrap_or_default()
 }
 
 /// The template of this name.
 #[must_use]
-pub fn named(name: &str) -> Option<&'static Template> {
-    all().find(|template| template.name == name)
+pub fn named(name: &str) -> Option<Template> {
+    all().into_iter().find(|template| template.name == name)
 }
 
 impl Template {
     /// The template in the types of a binding. `None` would be a mistake in the table.
     #[must_use]
     pub fn fill(&self) -> Option<Filled> {
-        let denied = self.denied.iter().flat_map(|row| {
-            let patterns = expanded(row.path).into_iter();
-            patterns.map(|path| {
-                let (methods, path) = (methods(row.methods)?, path?);
-                Some(Denied { methods, path })
-            })
-        });
+        let mut denied = Vec::new();
+        for (words, path, _) in &self.denied {
+            for path in expanded(path) {
+                let (methods, path) = (methods(words)?, path?);
+                denied.push(Denied { methods, path });
+            }
+        }
         let paths = self.paths.iter().flat_map(|path| expanded(path));
         Some(Filled {
-            host: Host::parse(self.host).ok()?,
+            host: Host::parse(&self.host).ok()?,
             elsewhere: self.elsewhere,
-            slot: self.slot.slot()?,
+            slot: self.slot.clone(),
             mode: self.mode,
-            methods: methods(self.methods)?,
+            methods: self.methods.clone(),
             paths: paths.collect::<Option<_>>()?,
-            denied: denied.collect::<Option<_>>()?,
+            denied,
         })
     }
 
     /// The provider's pages that its denied rows come from.
-    pub fn pages(&self) -> impl Iterator<Item = &'static str> {
-        self.denied.iter().map(|row| row.page)
-    }
-}
-
-impl Place {
-    fn slot(self) -> Option<Slot> {
-        Some(match self {
-            Self::Bearer => Slot::Header {
-                name: "authorization".to_owned(),
-                scheme: Some("Bearer".to_owned()),
-            },
-            Self::Header(name) => Slot::Header {
-                name: name.to_owned(),
-                scheme: None,
-            },
-            Self::Basic(user) => Slot::Basic {
-                user: user.to_owned(),
-            },
-            Self::Path(template) => Slot::Path {
-                template: PathPattern::parse(template).ok()?,
-            },
-        })
+    pub fn pages(&self) -> impl Iterator<Item = &str> {
+        self.denied.iter().map(|(_, _, page)| page.as_str())
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct Bind {
         long, value_name = "PROVIDER", value_parser = template::named,
         conflicts_with_all = ["header", "scheme", "basic", "place", "mode", "plaintext"],
     )]
-    template: Option<&'static Template>,
+    template: Option<Template>,
     /// Let the credential be used for what the template denies, too
     #[arg(long, requires = "template")]
     allow_minting: bool,
@@ -101,8 +101,8 @@ enum When {
 impl Bind {
     /// The row. Its revision is the vault's to set.
     pub(super) fn binding(&self, now: u64) -> Outcome<Binding> {
-        let binding = match self.template {
-            Some(template) => self.from_template(template, now)?,
+        let binding = match &self.template {
+            Some(template) => self.by_template(template, now)?,
             None => self.plain(now)?,
         };
         binding.check().map_err(|error| {
@@ -113,7 +113,7 @@ impl Bind {
         Ok(binding)
     }
 
-    fn from_template(&self, template: &'static Template, now: u64) -> Outcome<Binding> {
+    fn by_template(&self, template: &Template, now: u64) -> Outcome<Binding> {
         let asked = Asked {
             host: self.host.as_ref(),
             methods: &self.methods,

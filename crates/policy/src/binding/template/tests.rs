@@ -38,7 +38,7 @@ fn asks(binding: &Binding, request: &str) -> (bool, bool) {
 
 #[test]
 fn each_template_is_a_binding_that_the_vault_takes() {
-    let names: Vec<_> = all().map(|template| template.name).collect();
+    let names: Vec<_> = all().into_iter().map(|template| template.name).collect();
     let mut sorted = names.clone();
     sorted.sort_unstable();
     sorted.dedup();
@@ -46,7 +46,7 @@ fn each_template_is_a_binding_that_the_vault_takes() {
     assert!(names.len() >= 9);
     for template in all() {
         assert!(template.fill().is_some(), "{}", template.name);
-        let binding = bound(template.name);
+        let binding = bound(&template.name);
         assert_eq!(binding.check(), Ok(()), "{}", template.name);
         assert!(!binding.denied.is_empty(), "{}", template.name);
         assert!(template.pages().all(|page| !page.is_empty()));

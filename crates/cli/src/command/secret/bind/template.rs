@@ -23,16 +23,17 @@ pub(super) enum Minting {
 }
 
 /// The template of this name.
-pub(super) fn named(name: &str) -> Result<&'static Template, String> {
+pub(super) fn named(name: &str) -> Result<Template, String> {
     template::named(name).ok_or_else(|| {
-        let names: Vec<_> = template::all().map(|template| template.name).collect();
+        let names = template::all().into_iter().map(|template| template.name);
+        let names: Vec<_> = names.collect();
         format!("there are templates for {}", names.join(", "))
     })
 }
 
 /// The template, narrowed to what was asked for.
 pub(super) fn narrowed(template: &Template, asked: Asked<'_>) -> Outcome<Filled> {
-    let name = template.name;
+    let name = &template.name;
     let filled = template.fill();
     let mut filled = filled.ok_or_else(|| Stop::new(format!("the template {name} is broken")))?;
     if let Some(host) = asked.host

@@ -57,7 +57,7 @@ fn a_place_in_query_or_path_is_taken_and_a_path_defaults_to_its_template() {
     assert_eq!(row.paths, [PathPattern::parse("/**").unwrap()]);
     let row = bind(&["--in", "path:/bot{credential}/**"]).unwrap();
     let template = PathPattern::parse("/bot{credential}/**").unwrap();
-    assert_eq!(row.paths, [template.clone()]);
+    assert_eq!(row.paths, std::slice::from_ref(&template));
     assert_eq!(row.slot, Slot::Path { template });
     let narrow = [
         "--in",
