@@ -34,7 +34,7 @@ pub(crate) enum Secret {
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
     },
-    Bind(bind::Bind),
+    Bind(Box<bind::Bind>),
     /// Remove a binding
     #[command(after_help = "Example: torno secret unbind github-api.github.example")]
     Unbind {
