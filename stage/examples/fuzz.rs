@@ -47,7 +47,7 @@ const HTTP: &[&[u8]] = &[
     b"\\",
 ];
 
-const TARGETS: [Target; 13] = [
+const TARGETS: [Target; 14] = [
     Target {
         name: "request_head",
         run: torno_egress::fuzz::fuzz_request_head,
@@ -103,6 +103,20 @@ const TARGETS: [Target; 13] = [
             b"\x01\x03\xe2\x82\xac",
             b"\x80\0",
             b"\xff\0\0\0\0\0\x01\0\0",
+        ],
+    },
+    Target {
+        name: "slot",
+        run: torno_egress::fuzz::fuzz_slot,
+        words: &[
+            b"{credential}",
+            b"/bot",
+            b"key=",
+            b"&",
+            b";",
+            b"%6b",
+            b"?",
+            b"[",
         ],
     },
     Target {

@@ -11,6 +11,7 @@ pub mod journal;
 pub mod lawless;
 pub mod lfs;
 pub mod listen;
+pub mod places;
 pub mod registry;
 pub mod sink;
 

@@ -11,7 +11,7 @@ use crate::request::{
 };
 use crate::text::{List, LongText, ShortText};
 use serde::{Deserialize, Serialize};
-use torno_policy::binding::{Mode, PathPattern, Slot};
+use torno_policy::binding::{Mode, PathPattern};
 use torno_policy::decision::{Layer, Reason};
 use torno_policy::grant::Isolation;
 use torno_policy::names::{
@@ -267,8 +267,10 @@ pub struct BindingSet {
     pub methods: List<Method, METHODS_MAX>,
     /// At which paths.
     pub paths: List<ShortText, PATHS_MAX>,
-    /// The header field it goes into.
-    pub header: ShortText,
+    /// What it is never used for.
+    pub denied: List<ShortText, DENIED_MAX>,
+    /// The slot it goes into: `header:authorization`, `query:key`.
+    pub slot: ShortText,
     /// When it is put there.
     pub mode: Mode,
     /// Unix seconds after which it no longer counts.
@@ -287,7 +289,12 @@ impl BindingSet {
             plaintext: row.plaintext,
             methods: List::new(row.methods.iter().cloned()),
             paths: List::new(row.paths.iter().map(pattern_text)),
-            header: Slot::header_name(&row.slot).into(),
+            denied: List::new(
+                row.denied
+                    .iter()
+                    .map(|denied| ShortText::new(denied.to_string())),
+            ),
+            slot: ShortText::new(row.slot.to_string()),
             mode: row.mode,
             expires_at: row.expires_at,
         }
@@ -350,6 +357,8 @@ pub const ARGUMENTS_MAX: usize = 32;
 pub const METHODS_MAX: usize = 32;
 /// LIMIT: a binding with more paths than this is read from the vault; the record counts them.
 pub const PATHS_MAX: usize = 32;
+/// LIMIT: as for paths; a template denies up to about 90.
+pub const DENIED_MAX: usize = 32;
 
 #[cfg(test)]
 pub(crate) mod samples;

@@ -5,6 +5,7 @@
 use crate::record::Verdict;
 use crate::text::{List, LongText, ShortText};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use torno_policy::decision::{Decision, Layer, Reason};
 use torno_policy::facts::{
     self, Content, GitFacts, GitOperation, GraphqlOperation, RefChange, RequestFacts,
@@ -21,7 +22,7 @@ pub struct RequestDecided {
     pub endpoint: Endpoint,
     /// The method.
     pub method: Method,
-    /// The canonical path.
+    /// The canonical path; `{credential}` where a credential goes or its placeholder stood.
     pub path: LongText,
     /// Bytes of the query, when there is one. Its text is never kept.
     pub query_bytes: Option<u64>,
@@ -65,12 +66,16 @@ impl RequestDecided {
                 (Verdict::Deny, refusal.layer, &refusal.rule, reason, None)
             }
         };
+        let path = match injection {
+            Some(injection) => injection.slot.named(&facts.path),
+            None => Cow::Borrowed(&facts.path),
+        };
         let query_bytes = facts.path.query().map(|query| byte_count(query.len()));
         Self {
             entry: facts.entry,
             endpoint: facts.endpoint.clone(),
             method: facts.method.clone(),
-            path: LongText::new(facts.path.path()),
+            path: LongText::new(path.path()),
             query_bytes,
             verdict,
             layer,

@@ -12,6 +12,7 @@ use crate::normalize::{
 };
 use crate::scrub::{ScrubStream, Scrubber, Secret};
 use std::sync::Arc;
+use torno_policy::binding::{Held, PathPattern, Slot};
 use torno_policy::facts::Entry;
 use torno_policy::names::{Authority, RequestPath, Scheme};
 
@@ -40,7 +41,7 @@ fn understood(head: &[u8]) -> Option<Request> {
     let facts = &request.facts;
     assert_eq!(facts.endpoint.host, asked.host, "another host was let in");
     assert_eq!(facts.endpoint.port, asked.port, "another port was let in");
-    let again = RequestPath::parse(&facts.path.to_string());
+    let again = RequestPath::parse_named(&facts.path.to_string());
     assert_eq!(again.as_ref(), Ok(&facts.path), "the path is not canonical");
     Some(request)
 }
@@ -270,6 +271,41 @@ fn taken_by_others_too(data: &[u8], is_taken: bool) {
     if let (true, Err(error)) = (is_taken, serde_json::from_slice::<serde_json::Value>(data)) {
         // It has numbers that are too large for the other, and no other complaint.
         assert!(error.to_string().contains("number out of range"), "{error}");
+    }
+}
+
+/// A target that is filled has the value once and every other byte as it was; what the client
+/// could mean by a second place is never filled.
+pub fn fuzz_slot(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let Ok(path) = RequestPath::parse_named(&text) else {
+        return;
+    };
+    let Ok(template) = PathPattern::parse("/bot{credential}/**") else {
+        return;
+    };
+    let parameter = "key".to_owned();
+    for slot in [Slot::Query { parameter }, Slot::Path { template }] {
+        let Some(around) = slot.fill(&path) else {
+            continue;
+        };
+        assert_ne!(
+            slot.held(&path),
+            Some(Held::Twice),
+            "two places were filled"
+        );
+        let whole = path.to_string();
+        let front = around.before.strip_suffix("key=").unwrap_or(&around.before);
+        let front = front.strip_suffix(['?', '&']).unwrap_or(front);
+        assert!(whole.starts_with(front), "bytes before the slot changed");
+        assert!(
+            whole.ends_with(&around.after),
+            "bytes after the slot changed"
+        );
+        let filled = format!("{}{{credential}}{}", around.before, around.after);
+        let again = RequestPath::parse_named(&filled);
+        let again = again.ok().and_then(|path| slot.held(&path));
+        assert_eq!(again, Some(Held::Placeholder), "it is no slot when filled");
     }
 }
 

@@ -3,6 +3,8 @@
 //! credential is exposed. The head lives in one zeroizing buffer of its exact size, so that no
 //! reallocation leaves a copy behind, and is dropped once it is written.
 
+mod slot;
+
 use crate::connect::Upstream;
 use crate::head::Framing;
 use crate::normalize::{Disposition, Request};
@@ -10,10 +12,9 @@ use crate::ports::{Granted, Ports, Unlocked};
 use crate::refuse::Fault;
 use crate::scrub::Released;
 use bytes::Bytes;
-use data_encoding::BASE64;
-use torno_notary_protocol::gate::{Allowed, Injection};
+use torno_notary_protocol::gate::Allowed;
 use torno_notary_protocol::transit::CredentialInTransit;
-use torno_policy::binding::Slot;
+use torno_policy::binding::{Slot, is_segment_safe};
 use torno_policy::names::{Endpoint, Host, RuleName};
 use torno_policy::{Layer, Reason, Refusal};
 use zeroize::Zeroizing;
@@ -77,24 +78,32 @@ fn render(
             released.watch_for(placeholder, value)?;
         }
     }
-    let slot = match (&allowed.injection, &unlocked.injected) {
+    let path = &request.facts.path;
+    let filled = match (&allowed.injection, &unlocked.injected) {
         (Some(injection), Some(credential)) => {
             let value = usable(credential)?;
+            let is_path = matches!(injection.slot, Slot::Path { .. });
+            if is_path && !is_segment_safe(value) {
+                return Err(unusable(
+                    "the stored value can't stand in a path: bind it elsewhere",
+                ));
+            }
             released.remember(injection, &allowed.endpoint, value)?;
-            Some(slot_field(injection, value))
+            slot::fill(&injection.slot, path, value)
         }
         (Some(_), None) => return Err(missing()),
-        (None, _) => None,
+        (None, _) => slot::unfilled(path),
     };
+    let filled = filled.ok_or_else(|| unusable("send the placeholder in its one place, once"))?;
     released.take_up(unlocked.watch);
     drop(unlocked);
     let is_scrubbed = !released.is_empty();
+    let method = request.facts.method.as_str().as_bytes();
     let rest = plain_part(allowed, request, is_scrubbed);
-    let slot = slot.as_deref().map(Vec::as_slice).unwrap_or_default();
-    let mut head = Zeroizing::new(Vec::with_capacity(rest.len() + slot.len() + 2));
-    head.extend_from_slice(&rest);
-    head.extend_from_slice(slot);
-    head.extend_from_slice(b"\r\n");
+    let parts = [method, b" ", &filled.target, &rest, &filled.field, b"\r\n"];
+    let size = parts.iter().map(|part| part.len()).sum();
+    let mut head = Zeroizing::new(Vec::with_capacity(size));
+    parts.iter().for_each(|part| head.extend_from_slice(part));
     Ok(OutgoingHead(head))
 }
 
@@ -125,57 +134,15 @@ fn unusable(hint: &str) -> Refusal {
     }
 }
 
-/// The field line of the slot.
-fn slot_field(injection: &Injection, value: &[u8]) -> Zeroizing<Vec<u8>> {
-    match &injection.slot {
-        Slot::Header { name, scheme } => {
-            let scheme = scheme.as_deref().unwrap_or_default();
-            let size = name.len() + scheme.len() + value.len() + 8;
-            let mut field = Zeroizing::new(Vec::with_capacity(size));
-            field.extend_from_slice(name.as_bytes());
-            field.extend_from_slice(b": ");
-            if !scheme.is_empty() {
-                field.extend_from_slice(scheme.as_bytes());
-                field.push(b' ');
-            }
-            field.extend_from_slice(value);
-            field.extend_from_slice(b"\r\n");
-            field
-        }
-        Slot::Basic { user } => {
-            let mut pair = Zeroizing::new(Vec::with_capacity(user.len() + 1 + value.len()));
-            pair.extend_from_slice(user.as_bytes());
-            pair.push(b':');
-            pair.extend_from_slice(value);
-            let prefix = b"authorization: Basic ";
-            let encoded = BASE64.encode_len(pair.len());
-            let mut field = Zeroizing::new(Vec::with_capacity(prefix.len() + encoded + 2));
-            field.extend_from_slice(prefix);
-            field.resize(prefix.len() + encoded, 0);
-            if let Some(room) = field.get_mut(prefix.len()..) {
-                BASE64.encode_mut(&pair, room);
-            }
-            field.extend_from_slice(b"\r\n");
-            field
-        }
-    }
-}
-
-/// Everything of the head but the credential and the empty line.
+/// Everything of the head between the target and the slot's field.
 fn plain_part(allowed: &Allowed, request: &Request, is_scrubbed: bool) -> Vec<u8> {
     let facts = &request.facts;
     let mut head = Vec::with_capacity(request.head.len() + 128);
-    head.extend_from_slice(facts.method.as_str().as_bytes());
-    head.push(b' ');
-    head.extend_from_slice(facts.path.path().as_bytes());
-    if let Some(query) = facts.path.query() {
-        head.push(b'?');
-        head.extend_from_slice(query.as_bytes());
-    }
     head.extend_from_slice(b" HTTP/1.1\r\nhost: ");
     push_authority(&mut head, &facts.endpoint);
     head.extend_from_slice(b"\r\n");
-    let slot = allowed.injection.as_ref().map(|i| i.slot.header_name());
+    let slot = allowed.injection.as_ref();
+    let slot = slot.and_then(|i| i.slot.header_name());
     let is_stripped = |name: &str| {
         slot.is_some_and(|slot| name.eq_ignore_ascii_case(slot))
             || allowed.strip.iter().any(|s| name.eq_ignore_ascii_case(s))

@@ -169,12 +169,7 @@ pub(crate) fn normalize(raw: RawRequest<'_>) -> Result<Request, Fault> {
     let websocket = upgrade::offer(&head, &method, (framing, line.is_http10))?;
     let judged = fields::judge(&head)?;
     let mut presented = judged.presented;
-    present(&mut presented, path.path(), &Location::Path);
-    present(
-        &mut presented,
-        path.query().unwrap_or_default(),
-        &Location::Query,
-    );
+    let path = target::name_placeholders(&path, &mut presented);
     let git = git::facts(&method, &path)?;
     let expects_continue = expects_continue(&head)?;
     let close = list_members(head.values("connection")).any(|member| member == "close");
@@ -211,7 +206,8 @@ pub(crate) fn readable_target(head: &Head, arrival: &Arrival) -> String {
     let first = String::from_utf8_lossy(head.first());
     let target = first.split(' ').nth(1).unwrap_or_default();
     let path = target.split(['?', '#']).next().unwrap_or_default();
-    format!("{} {path}", arrival.asked)
+    // ATTACK: 110
+    format!("{} {}", arrival.asked, RequestPath::shown(path))
 }
 
 pub(crate) struct RequestLine<'a> {

@@ -105,6 +105,7 @@ fn prepare(notary: &mut Notary) -> Result<(), Box<dyn Error>> {
         plaintext: false,
         methods: vec![Method::parse("GET").ok_or("method")?],
         paths: vec![PathPattern::parse("/v1/**")?],
+        denied: Vec::new(),
         slot: Slot::Header {
             name: "authorization".to_owned(),
             scheme: Some("Bearer".to_owned()),

@@ -138,7 +138,8 @@ impl Notary {
             mode: injection.mode,
             placeholder: session.placeholder_of(&injection.credential),
         });
-        let slot = injection.as_ref().map(|i| i.slot.header_name().to_owned());
+        let slot = injection.as_ref().and_then(|i| i.slot.header_name());
+        let slot = slot.map(str::to_owned);
         let own = |name: &String| slot.as_ref() != Some(name);
         Answer::Allowed(Box::new(Allowed {
             record,

@@ -4,43 +4,20 @@
 //! Destinations of a credential are set here alone (I14). A grant selects and narrows bindings; it
 //! never makes one. A binding names one exact host; https unless the owner said `plaintext`.
 
-use crate::names::{BindingId, CredentialName, Endpoint, Method, TenantName};
+use crate::names::{BindingId, CredentialName, Endpoint, Method, RequestPath, TenantName};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 mod check;
+mod denied;
 mod pattern;
+mod slot;
+pub mod template;
 
-pub use check::BindingError;
+pub use check::{BindingError, is_segment_safe};
+pub use denied::Denied;
 pub use pattern::{PathPattern, PathPatternError};
-
-/// The one place of a request that the credential is put into.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Slot {
-    /// A header field, with an optional scheme word before the value: `Authorization: Bearer …`.
-    Header {
-        /// Lower-case field name; structural fields are refused.
-        name: String,
-        /// `Bearer`, `token`, or nothing.
-        scheme: Option<String>,
-    },
-    /// `Authorization: Basic base64(user:credential)`.
-    Basic {
-        /// The user name sent with it; no colon.
-        user: String,
-    },
-}
-
-impl Slot {
-    /// The lower-case name of the header field that the slot fills.
-    #[must_use]
-    pub fn header_name(&self) -> &str {
-        match self {
-            Self::Header { name, .. } => name,
-            Self::Basic { .. } => "authorization",
-        }
-    }
-}
+pub use slot::{Filling, Held, Slot};
 
 /// When the credential is put in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -73,6 +50,10 @@ pub struct Binding {
     pub methods: Vec<Method>,
     /// Paths it may be used with; never empty.
     pub paths: Vec<PathPattern>,
+    /// What it may not be used for, whatever `paths` says. A row without any is written as before
+    /// there were any, so that it keeps its MAC.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub denied: Vec<Denied>,
     /// Where the value goes.
     pub slot: Slot,
     /// When it is put there.
@@ -81,4 +62,23 @@ pub struct Binding {
     pub expires_at: Option<u64>,
     /// Raised by every change; a placeholder belongs to one revision.
     pub revision: u64,
+}
+
+impl Binding {
+    /// The path that the binding's and its grant's patterns are compared with. Where the binding
+    /// fills a segment by itself, whatever the client has there is named like a placeholder.
+    #[must_use]
+    pub fn judged<'a>(&self, path: &'a RequestPath) -> Cow<'a, RequestPath> {
+        match self.mode {
+            Mode::Placeholder => Cow::Borrowed(path),
+            Mode::PlaceholderOrInject | Mode::Inject => self.slot.named(path),
+        }
+    }
+
+    /// Whether the binding denies this use of its credential.
+    #[must_use]
+    pub fn denies(&self, method: &Method, path: &RequestPath) -> bool {
+        let path = self.judged(path);
+        self.denied.iter().any(|denied| denied.means(method, &path))
+    }
 }

@@ -239,6 +239,8 @@ reasons! {
     BindingAmbiguous = "binding_ambiguous", 403;
     /// The endpoint has a binding of the session, but not for this method or path.
     BindingNotGranted = "binding_not_granted", 403;
+    /// The binding denies this method and path: it would mint credentials or leave authority.
+    BindingDenies = "binding_denies", 403;
     /// The binding's time is over.
     BindingExpired = "binding_expired", 403;
     /// The credential was revoked or does not exist.

@@ -117,7 +117,7 @@ pub struct RequestFacts {
     pub endpoint: Endpoint,
     /// The method.
     pub method: Method,
-    /// Path and query.
+    /// Path and query. A plain placeholder in them is written `{credential}`.
     pub path: RequestPath,
     /// It asks to become a WebSocket (RFC 6455).
     pub websocket: bool,

@@ -16,7 +16,7 @@ pub use id::{
     TenantName, ToolName,
 };
 pub(crate) use path::ENCODED_SLASH;
-pub use path::{PathError, RequestPath};
+pub use path::{CREDENTIAL_WORD, Named, PathError, RequestPath};
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

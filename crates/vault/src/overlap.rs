@@ -2,6 +2,7 @@
 //! Whether one request could match two bindings. Conservative: what can't be told apart overlaps.
 
 use torno_policy::binding::{Binding, PathPattern};
+use torno_policy::names::CREDENTIAL_WORD;
 
 /// Both cover some request.
 pub(crate) fn overlap(a: &Binding, b: &Binding) -> bool {
@@ -20,10 +21,20 @@ fn paths_overlap(a: &PathPattern, b: &PathPattern) -> bool {
         match (left.next(), right.next()) {
             (Some("**"), _) | (_, Some("**")) | (None, None) => return true,
             (Some(x), Some(y)) if x == y => {}
+            (Some(x), Some(y)) if may_hold(x, y) || may_hold(y, x) => {}
             (Some("*"), Some(other)) | (Some(other), Some("*")) if !other.is_empty() => {}
             (Some(_) | None, Some(_)) | (Some(_), None) => return false,
         }
     }
+}
+
+/// Whether a segment with a slot in it could be the other: a binding that fills it by itself takes
+/// whatever the client has there.
+fn may_hold(slot: &str, other: &str) -> bool {
+    let around = slot.split_once(CREDENTIAL_WORD);
+    around.is_some_and(|(before, after)| {
+        other.contains(CREDENTIAL_WORD) || (other.starts_with(before) && other.ends_with(after))
+    })
 }
 
 #[cfg(test)]
@@ -47,6 +58,8 @@ mod tests {
             ("/a/*/c", "/*/b/c"),
             ("/a/**", "/a/b/c"),
             ("/", "/**"),
+            ("/bot{credential}/a", "/botx/a"),
+            ("/{credential}/a", "/*/a"),
         ] {
             assert!(both(a, b), "{a} {b}");
         }
@@ -56,6 +69,8 @@ mod tests {
             ("/a/*", "/a"),
             ("/a/*", "/a/"),
             ("/a/*/c", "/*/b/d"),
+            ("/bot{credential}/a", "/bot{credential}/b"),
+            ("/bot{credential}/a", "/v1/a"),
         ] {
             assert!(!both(a, b), "{a} {b}");
         }

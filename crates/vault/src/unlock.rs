@@ -191,7 +191,7 @@ impl Vault {
         }
     }
 
-    fn open_value(
+    pub(crate) fn open_value(
         &self,
         tenant: &TenantName,
         name: &CredentialName,

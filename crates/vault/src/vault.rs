@@ -81,6 +81,11 @@ pub enum ChangeError {
         "a value has 12 bytes to 64 KiB, no control characters, no space at its ends, and at least 5 different characters"
     )]
     Value,
+    /// A value that no path can hold.
+    #[error(
+        "the value of `{0}` can't stand in a path: only letters, digits and `-._~:` are read there in one way; bind it to a header or a query"
+    )]
+    SegmentUnsafe(CredentialName),
     /// A shape that placeholders don't have.
     #[error("a shape has at most 24 characters of `A-Z a-z 0-9 _ -`, as in `ghp_`")]
     Shape,

@@ -200,6 +200,22 @@ fn request_events() -> Vec<Event> {
     ]
 }
 
+pub(crate) fn binding_set() -> BindingSet {
+    BindingSet {
+        binding: binding(),
+        revision: 1,
+        credential: credential(),
+        endpoint: endpoint(),
+        plaintext: false,
+        methods: List::new([Method::parse("GET").unwrap()]),
+        paths: List::new([ShortText::new("/repos/acme/app/**")]),
+        denied: List::new([ShortText::new("POST /repos/*/*/keys/**")]),
+        slot: ShortText::new("header:authorization"),
+        mode: Mode::Placeholder,
+        expires_at: None,
+    }
+}
+
 fn vault_events() -> Vec<Event> {
     vec![
         Event::VaultInitialised,
@@ -216,18 +232,7 @@ fn vault_events() -> Vec<Event> {
         },
         Event::CredentialRevoked { name: credential() },
         Event::CredentialRemoved { name: credential() },
-        Event::BindingSet(Box::new(BindingSet {
-            binding: binding(),
-            revision: 1,
-            credential: credential(),
-            endpoint: endpoint(),
-            plaintext: false,
-            methods: List::new([Method::parse("GET").unwrap()]),
-            paths: List::new([ShortText::new("/repos/acme/app/**")]),
-            header: ShortText::new("authorization"),
-            mode: Mode::Placeholder,
-            expires_at: None,
-        })),
+        Event::BindingSet(Box::new(binding_set())),
         Event::BindingRemoved { binding: binding() },
         Event::KekRotated { version: 2 },
         Event::DocumentAccepted { digest: digest() },

@@ -170,6 +170,12 @@ fn the_largest_event_of_each_kind_is_one_bounded_line() {
             place: LongText::new(&huge),
             shape: ShortText::new(&huge),
         },
+        Event::BindingSet(Box::new(crate::record::BindingSet {
+            paths: hostile(),
+            denied: List::new((0..100_000).map(|_| ShortText::new("\\\"".repeat(200)))),
+            slot: ShortText::new(&huge),
+            ..samples::binding_set()
+        })),
     ];
     for event in events {
         let text = printed(u64::MAX, event.clone());

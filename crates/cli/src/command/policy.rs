@@ -214,7 +214,7 @@ fn target(text: &str) -> Result<Target, String> {
     let (host, port) = authority.into_parts();
     Ok(Target {
         endpoint: Endpoint { scheme, host, port },
-        path: RequestPath::parse(&path).map_err(|error| error.to_string())?,
+        path: RequestPath::parse_named(&path).map_err(|error| error.to_string())?,
         websocket,
     })
 }

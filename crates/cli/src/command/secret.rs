@@ -2,18 +2,17 @@
 //! `torno secret`: put credentials into the vault and say where each may go. Values go in, from a
 //! file, standard input or a silent prompt; there is no command that brings one out.
 
-use crate::clock;
-use crate::context::{Context, say};
+use crate::context::Context;
 use crate::notary::{Notary, unexpected};
 use crate::secret_input::{self, Typed};
 use crate::stop::Outcome;
 use crate::values;
 use std::path::PathBuf;
 use torno_notary_protocol::operator::{OperatorReply, OperatorRequest};
-use torno_policy::binding::{Binding, Slot};
 use torno_policy::names::{BindingId, CredentialName};
 
 mod bind;
+mod shown;
 
 /// Put credentials into the vault, and say where each may go
 #[derive(Debug, clap::Subcommand)]
@@ -35,7 +34,7 @@ pub(crate) enum Secret {
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
     },
-    Bind(bind::Bind),
+    Bind(Box<bind::Bind>),
     /// Remove a binding
     #[command(after_help = "Example: torno secret unbind github-api.github.example")]
     Unbind {
@@ -46,6 +45,13 @@ pub(crate) enum Secret {
     /// Names, versions and bindings; never values
     #[command(after_help = "Example: torno secret list --output json")]
     List,
+    /// All of a credential's bindings, with every path and what each denies; never its value
+    #[command(after_help = "Example: torno secret show github")]
+    Show {
+        /// Its name
+        #[arg(value_parser = values::credential)]
+        name: CredentialName,
+    },
     /// Store a new value for a credential; bindings and placeholders stay
     #[command(after_help = "Example: torno secret rotate github --file ./new-token")]
     Rotate {
@@ -94,7 +100,7 @@ pub(crate) async fn run(command: &Secret, context: &Context) -> Outcome<u8> {
             let binding = bind.binding(context.now)?;
             let request = OperatorRequest::Bind(Box::new(binding.clone()));
             Notary::open(context).await?.done(&request).await?;
-            line(&binding)
+            shown::line(&binding)
         }
         Secret::Unbind { id } => {
             let request = OperatorRequest::Unbind { id: id.clone() };
@@ -112,7 +118,11 @@ pub(crate) async fn run(command: &Secret, context: &Context) -> Outcome<u8> {
             format!("removed {name} and its bindings")
         }
         Secret::List => {
-            list(context).await?;
+            shown::list(context).await?;
+            return Ok(0);
+        }
+        Secret::Show { name } => {
+            shown::show(name, context).await?;
             return Ok(0);
         }
     };
@@ -134,65 +144,4 @@ async fn send(request: &OperatorRequest, value: Typed, context: &Context) -> Out
         OperatorReply::Done => Ok(()),
         _ => Err(unexpected()),
     }
-}
-
-async fn list(context: &Context) -> Outcome {
-    let reply = Notary::open(context)
-        .await?
-        .ask(&OperatorRequest::List)
-        .await?;
-    let OperatorReply::Listed {
-        credentials,
-        bindings,
-    } = reply
-    else {
-        return Err(unexpected());
-    };
-    if context.json {
-        let value = serde_json::json!({ "credentials": credentials, "bindings": bindings });
-        return context.show(&value, "");
-    }
-    let mut text = String::new();
-    for row in &credentials {
-        let revoked = if row.revoked { "  revoked" } else { "" };
-        text.push_str(&format!(
-            "{}  version {}  {}{revoked}\n",
-            row.name,
-            row.version,
-            clock::seconds(row.changed_at)
-        ));
-        let own = bindings
-            .iter()
-            .filter(|binding| binding.credential == row.name);
-        for binding in own {
-            text.push_str(&format!("  {}\n", line(binding)));
-        }
-    }
-    if credentials.is_empty() {
-        text.push_str("the vault holds nothing; `torno secret put NAME` stores a credential\n");
-    }
-    say(&text)
-}
-
-/// A binding in one line.
-fn line(binding: &Binding) -> String {
-    let words = |items: Vec<String>| items.join(" ");
-    let place = match &binding.slot {
-        Slot::Header { name, scheme } => match scheme {
-            Some(scheme) => format!("in {name}: {scheme} …"),
-            None => format!("in {name}: …"),
-        },
-        Slot::Basic { user } => format!("as Basic of {user}"),
-    };
-    let until = binding.expires_at.map(clock::seconds);
-    crate::printable::line(&format!(
-        "{}: {} {} {} {place}{}",
-        binding.id,
-        binding.endpoint,
-        words(binding.methods.iter().map(ToString::to_string).collect()),
-        words(binding.paths.iter().map(ToString::to_string).collect()),
-        until
-            .map(|until| format!(" until {until}"))
-            .unwrap_or_default()
-    ))
 }

@@ -4,7 +4,7 @@
 
 use crate::home::Home;
 
-const CASES: [&[&str]; 14] = [
+const CASES: [&[&str]; 16] = [
     &[],
     &["run"],
     &["run", "--", "true", "--isolation"],
@@ -25,6 +25,16 @@ const CASES: [&[&str]; 14] = [
         "x",
         "--header",
         "y",
+    ],
+    &["secret", "bind", "api", "--template", "nobody"],
+    &[
+        "secret",
+        "bind",
+        "api",
+        "--host",
+        "a.example",
+        "--in",
+        "cookie:x",
     ],
     &["policy", "explain", "--session", "s1", "get", "a.example"],
     &["audit", "verify", "--head", "7"],

@@ -84,6 +84,41 @@ fn a_binding_is_listed_under_its_credential() {
 }
 
 #[test]
+fn a_template_is_listed_with_its_number_of_denied_patterns_and_shown_whole() {
+    let home = Home::served();
+    home.torno(&["secret", "bind", "api", "--template", "telegram"])
+        .expect(0);
+    let ran = home.torno(&["secret", "list"]).expect(0);
+    let line = "in the path: /bot{credential}/*, 11 denied (`torno secret show api`)\n";
+    assert!(ran.out.ends_with(line), "{}", ran.out);
+    let ran = home.torno(&["secret", "show", "api"]).expect(0);
+    assert!(
+        ran.out
+            .starts_with("api  version 2\n  api-api.telegram.org: ")
+    );
+    let denied = ran.out.matches("    denied: * /bot{credential}/").count();
+    assert_eq!(denied, 11, "{}", ran.out);
+    let ran = home
+        .torno(&["--output", "json", "secret", "show", "api"])
+        .expect(0);
+    let value: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(value["bindings"][0]["denied"].as_array().unwrap().len(), 11);
+    let ran = home.torno(&["secret", "show", "other"]).expect(125);
+    assert!(ran.err.contains("no credential `other`"), "{}", ran.err);
+    let wide = [
+        "secret",
+        "bind",
+        "api",
+        "--template",
+        "github",
+        "--path",
+        "/graphql",
+    ];
+    let ran = home.torno(&wide).expect(125);
+    assert!(ran.err.contains("nothing widens a template"), "{}", ran.err);
+}
+
+#[test]
 fn a_vault_is_unsealed_in_the_way_it_was_made() {
     let home = Home::served();
     let ran = home.torno(&["vault", "unseal"]).expect(125);

@@ -7,8 +7,8 @@ use crate::head::{Head, Repeated, framing};
 use crate::identify::{Arrival, Asked};
 use crate::refuse::Fault;
 use torno_policy::Reason;
-use torno_policy::facts::Location;
-use torno_policy::names::{Authority, AuthorityError, PathError, RequestPath, Scheme};
+use torno_policy::facts::{Location, Presented};
+use torno_policy::names::{Authority, AuthorityError, Named, PathError, RequestPath, Scheme};
 
 /// Reads an authority; userinfo, brackets around names and escapes are no part of one.
 pub(super) fn authority(bytes: &[u8], scheme: Scheme) -> Result<Authority, Fault> {
@@ -45,6 +45,28 @@ pub(super) fn read(
     }
     let path = RequestPath::parse(&origin).map_err(|error| path_fault(&error))?;
     Ok((host.clone(), path))
+}
+
+/// The target as it is judged: `{credential}` where a placeholder stands. Each that stands there
+/// is presented, and so is each that hides in what is left.
+pub(super) fn name_placeholders(path: &RequestPath, presented: &mut Vec<Presented>) -> RequestPath {
+    let Named {
+        path,
+        in_path,
+        in_query,
+    } = path.name_placeholders();
+    let query = path.query().unwrap_or_default();
+    for (location, plain, rest) in [
+        (Location::Path, in_path, path.path()),
+        (Location::Query, in_query, query),
+    ] {
+        presented.extend(plain.iter().map(|placeholder| Presented {
+            location: location.clone(),
+            digest: placeholder.digest(),
+        }));
+        present(presented, rest, &location);
+    }
+    path
 }
 
 /// `http://host[:port][/path][?query]`; gives the authority and the origin-form.

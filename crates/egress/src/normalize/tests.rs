@@ -434,10 +434,12 @@ fn own_credentials_are_known_by_name() {
 
 #[test]
 fn the_fuzz_targets_hold_on_mutated_seeds() {
-    let seeds: [&[u8]; 9] = [
+    let seeds: [&[u8]; 11] = [
         b"POST /a%41?x HTTP/1.1\r\nHost: allow.test\r\nContent-Length: 5\r\nX: y\r\n\r\n",
         b"5;a\r\nhello\r\n0\r\nX: 1\r\n\r\n",
         b"\x16\x03\x01\x00\x2d\x01\x00\x00\x29\x03\x03",
+        b"/v1/geo?a=1&key={credential}&b=%41",
+        b"/bot{credential}/getMe?k%65y=x;key",
         b"00380000000000000000000000000000000000000000 refs/heads/a0000",
         b"query={ a(b: \"x\") { ...F } } fragment F on T { c }",
         b"{\"query\":\"query A { a } mutation B { b }\",\"operationName\":\"A\"}",
@@ -452,6 +454,7 @@ fn the_fuzz_targets_hold_on_mutated_seeds() {
         crate::fuzz::fuzz_pkt_line,
         crate::fuzz::fuzz_graphql,
         crate::fuzz::fuzz_jsonrpc,
+        crate::fuzz::fuzz_slot,
         crate::fuzz::fuzz_scrub,
     ];
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;

@@ -9,5 +9,6 @@ mod http2;
 mod http2_frames;
 mod injection;
 mod life;
+mod places;
 mod stage;
 mod websocket;

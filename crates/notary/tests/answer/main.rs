@@ -139,6 +139,7 @@ fn binding(mode: Mode) -> Binding {
             Method::parse("POST").unwrap(),
         ],
         paths: vec![PathPattern::parse("/v1/**").unwrap()],
+        denied: Vec::new(),
         slot: Slot::Header {
             name: "authorization".to_owned(),
             scheme: Some("Bearer".to_owned()),

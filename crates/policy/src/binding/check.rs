@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a binding must be before the vault takes it.
 
-use super::{Binding, Slot};
-use crate::names::{Host, Scheme};
+use super::slot::fold;
+use super::{Binding, PathPattern, Slot};
+use crate::names::{CREDENTIAL_WORD, Host, Scheme};
 
 /// Why a binding is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -32,6 +33,24 @@ pub enum BindingError {
     /// A Basic user with a colon or a control character.
     #[error("the user of Basic has at most 128 printable characters and no colon")]
     BasicUser,
+    /// A query parameter that has several spellings.
+    #[error("a query parameter has letters, digits, `-`, `_` and `.`, at most 64 of them")]
+    Parameter,
+    /// A query parameter that frameworks take for the method.
+    #[error("`_method` steers a server, so no credential goes there")]
+    SteeringParameter,
+    /// A template without one place for the credential.
+    #[error("a path slot has {CREDENTIAL_WORD} in one segment, as in `/bot{CREDENTIAL_WORD}/**`")]
+    Template,
+    /// A path that the template of the slot does not cover.
+    #[error("`{0}` is no path of the slot's template, so nothing could be put there")]
+    OutsideTemplate(String),
+    /// The word where no slot is.
+    #[error("`{0}` has {CREDENTIAL_WORD}, but the slot is not in the path: give it as the slot")]
+    StrayWord(String),
+    /// More denied patterns than a decision should walk.
+    #[error("a binding denies at most 128 patterns")]
+    Denied,
     /// A metadata service: it hands out credentials to whoever asks.
     #[error("`{0}` is a metadata service; no credential is bound there")]
     Metadata(Host),
@@ -58,11 +77,39 @@ impl Binding {
             return Err(BindingError::NoPaths);
         }
         check_host(&self.endpoint.host)?;
+        if self.denied.len() > DENIED_MAX {
+            return Err(BindingError::Denied);
+        }
         match &self.slot {
-            Slot::Header { name, scheme } => check_header(name, scheme.as_deref()),
-            Slot::Basic { user } => check_basic_user(user),
+            Slot::Header { name, scheme } => check_header(name, scheme.as_deref())?,
+            Slot::Basic { user } => check_basic_user(user)?,
+            Slot::Query { parameter } => check_parameter(parameter)?,
+            Slot::Path { template } => return self.check_template(template),
+        }
+        let mut all = self.paths.iter().chain(self.denied.iter().map(|d| &d.path));
+        match all.find(|pattern| pattern.has_word()) {
+            Some(stray) => Err(BindingError::StrayWord(stray.to_string())),
+            None => Ok(()),
         }
     }
+
+    fn check_template(&self, template: &PathPattern) -> Result<(), BindingError> {
+        if template.credential().is_none() {
+            return Err(BindingError::Template);
+        }
+        match self.paths.iter().find(|path| !template.covers(path)) {
+            Some(outside) => Err(BindingError::OutsideTemplate(outside.to_string())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a value can be a part of a path segment as it is: unreserved characters and `:`, which
+/// every server reads in one way there (a bot's token has one).
+#[must_use]
+pub fn is_segment_safe(value: &[u8]) -> bool {
+    let known = |b: &u8| b.is_ascii_alphanumeric() || b"-._~:".contains(b);
+    !value.is_empty() && value.iter().all(known)
 }
 
 fn check_host(host: &Host) -> Result<(), BindingError> {
@@ -81,6 +128,10 @@ fn check_host(host: &Host) -> Result<(), BindingError> {
     }
 }
 
+/// LIMIT: the longest template has about 40; a request is held against each.
+const DENIED_MAX: usize = 128;
+/// LIMIT: parameters of real providers have at most about 20 bytes.
+const PARAMETER_BYTES_MAX: usize = 64;
 /// LIMIT: header names of real providers have at most about 30 bytes.
 const HEADER_NAME_BYTES_MAX: usize = 64;
 /// LIMIT: scheme words of RFC 9110 are shorter than 20 bytes.
@@ -146,6 +197,18 @@ const STRUCTURAL: [&str; 24] = [
     "x-forwarded-for",
     "x-forwarded-host",
 ];
+
+fn check_parameter(name: &str) -> Result<(), BindingError> {
+    let known = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    let fits = (1..=PARAMETER_BYTES_MAX).contains(&name.len());
+    if !fits || !name.bytes().all(known) {
+        return Err(BindingError::Parameter);
+    }
+    if fold(name) == b"_method" {
+        return Err(BindingError::SteeringParameter);
+    }
+    Ok(())
+}
 
 fn check_basic_user(user: &str) -> Result<(), BindingError> {
     let printable = |c: char| c != ':' && !c.is_control();

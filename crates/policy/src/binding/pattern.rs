@@ -2,7 +2,7 @@
 //! Path patterns: exact segments, `*` for one segment, a final `/**` for the rest, and `%2F`
 //! spelled out where a segment has an encoded slash.
 
-use crate::names::{ENCODED_SLASH, PathError, RequestPath};
+use crate::names::{CREDENTIAL_WORD, ENCODED_SLASH, PathError, RequestPath};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -77,7 +77,7 @@ impl PathPattern {
             None => (text, false),
         };
         // `/**` alone has nothing above it, and `/` is then the path to look at.
-        let path = RequestPath::parse(if above.is_empty() { "/" } else { above })?;
+        let path = RequestPath::parse_named(if above.is_empty() { "/" } else { above })?;
         if !above.is_empty() && path.path() != above {
             let rest = if below { "/**" } else { "" };
             return Err(PathPatternError::Spelling(format!("{}{rest}", path.path())));
@@ -96,9 +96,19 @@ impl PathPattern {
     /// Whether a canonical path is meant. The query takes no part.
     #[must_use]
     pub fn is_match(&self, path: &RequestPath) -> bool {
+        self.is_match_by(path, |wanted, given| wanted == given)
+    }
+
+    /// As [`Self::is_match`], but letters of either case are the same: for who forbids.
+    pub(super) fn is_match_in_any_case(&self, path: &RequestPath) -> bool {
+        self.is_match_by(path, str::eq_ignore_ascii_case)
+    }
+
+    fn is_match_by(&self, path: &RequestPath, same: fn(&str, &str) -> bool) -> bool {
         let mut given = path.path().split('/').skip(1);
         for wanted in &self.segments {
-            if !given.next().is_some_and(|segment| wanted.is_match(segment)) {
+            let fits = |segment| wanted.is_match(segment, same);
+            if !given.next().is_some_and(fits) {
                 return false;
             }
         }
@@ -107,6 +117,32 @@ impl PathPattern {
         } else {
             given.next().is_none()
         }
+    }
+
+    /// The one segment with `{credential}` in it: its number, and what stands before and after the
+    /// word. Nothing when there is none or more than one.
+    pub(super) fn credential(&self) -> Option<(usize, &str, &str)> {
+        let mut found = None;
+        for (number, segment) in self.segments.iter().enumerate() {
+            let text = match segment {
+                Segment::Exact(text) => text,
+                Segment::Any => continue,
+                Segment::Parts(parts) if parts.iter().any(Part::has_word) => return None,
+                Segment::Parts(_) => continue,
+            };
+            if let Some((before, after)) = text.split_once(CREDENTIAL_WORD) {
+                if found.is_some() || after.contains(CREDENTIAL_WORD) {
+                    return None;
+                }
+                found = Some((number, before, after));
+            }
+        }
+        found
+    }
+
+    /// Whether `{credential}` stands in it anywhere.
+    pub(super) fn has_word(&self) -> bool {
+        self.to_string().contains(CREDENTIAL_WORD)
     }
 
     /// Whether every path that `other` means is meant by this one too.
@@ -138,14 +174,14 @@ impl Segment {
         })
     }
 
-    fn is_match(&self, given: &str) -> bool {
+    fn is_match(&self, given: &str, same: fn(&str, &str) -> bool) -> bool {
         match self {
-            Self::Exact(exact) => given == exact,
+            Self::Exact(exact) => same(exact, given),
             Self::Any => !given.is_empty() && !given.contains(ENCODED_SLASH),
             Self::Parts(parts) => {
                 let mut given = given.split(ENCODED_SLASH);
                 let fits = |part: &Part| match (part, given.next()) {
-                    (Part::Exact(exact), Some(given)) => given == exact,
+                    (Part::Exact(exact), Some(given)) => same(exact, given),
                     (Part::Any, Some(given)) => !given.is_empty(),
                     (Part::Exact(_) | Part::Any, None) => false,
                 };
@@ -170,6 +206,10 @@ impl Segment {
 }
 
 impl Part {
+    fn has_word(&self) -> bool {
+        matches!(self, Self::Exact(text) if text.contains(CREDENTIAL_WORD))
+    }
+
     fn parse(text: &str) -> Result<Self, PathPatternError> {
         match text {
             "*" => Ok(Self::Any),

@@ -11,7 +11,7 @@ use super::dialect::{self, Fit};
 use super::{Layers, Opinion, git, hint, near_miss};
 use crate::binding::Binding;
 use crate::decision::{Layer, Reason};
-use crate::facts::RequestFacts;
+use crate::facts::{Location, RequestFacts};
 use crate::grant::{AllowRule, Dialect, GitGrant, Grant, HostPattern, SecretGrant};
 use crate::names::{Host, RuleName};
 use crate::standing::Phase;
@@ -90,8 +90,12 @@ fn cover_of_request<'a>(
     facts: &RequestFacts,
 ) -> Result<Cover<'a>, Opinion> {
     let grant = layers.grant;
-    if git::is_inconsistent(facts) {
-        let rule = RuleName::new("git");
+    let doubtful = [
+        ("git", git::is_inconsistent(facts)),
+        ("placeholder", names_nobody(facts)),
+    ];
+    if let Some((rule, _)) = doubtful.iter().find(|(_, is_so)| *is_so) {
+        let rule = RuleName::new(*rule);
         let hint = hint::undecidable();
         return Err(Opinion::deny(
             Layer::Session,
@@ -143,6 +147,16 @@ fn cover_of_request<'a>(
     })
 }
 
+/// Whether `{credential}` stands where no placeholder was presented: no gate says so.
+fn names_nobody(facts: &RequestFacts) -> bool {
+    let (in_path, in_query) = facts.path.words();
+    let presented = |location: &Location| {
+        let mut all = facts.presented.iter();
+        all.any(|one| one.location == *location)
+    };
+    (in_path > 0 && !presented(&Location::Path)) || (in_query > 0 && !presented(&Location::Query))
+}
+
 /// Whether a granted secret of this phase lets the binding be used for the request.
 pub(super) fn is_usable(
     grant: &Grant,
@@ -150,6 +164,7 @@ pub(super) fn is_usable(
     phase: Phase,
     facts: &RequestFacts,
 ) -> bool {
+    let path = binding.judged(&facts.path);
     let selects = |secret: &SecretGrant| {
         secret.phase == phase
             && secret.credential == binding.credential
@@ -160,19 +175,17 @@ pub(super) fn is_usable(
             && secret
                 .paths
                 .as_ref()
-                .is_none_or(|paths| paths.iter().any(|p| p.is_match(&facts.path)))
+                .is_none_or(|paths| paths.iter().any(|p| p.is_match(&path)))
     };
     binding_matches(binding, facts) && grant.secrets.iter().any(selects)
 }
 
 /// Whether the binding is for this very endpoint, method and path.
 fn binding_matches(binding: &Binding, facts: &RequestFacts) -> bool {
+    let path = binding.judged(&facts.path);
     binding.endpoint == facts.endpoint
         && binding.methods.contains(&facts.method)
-        && binding
-            .paths
-            .iter()
-            .any(|pattern| pattern.is_match(&facts.path))
+        && binding.paths.iter().any(|pattern| pattern.is_match(&path))
 }
 
 pub(super) fn rule_matches(rule: &AllowRule, facts: &RequestFacts) -> bool {

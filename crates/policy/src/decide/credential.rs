@@ -8,8 +8,9 @@
 //! |---|---|---|---|
 //! | 2 or more | any | any | `binding_ambiguous` |
 //! | 1, http, not `plaintext` | any | any | `credential_endpoint_mismatch` |
-//! | 1 | any | two in its slot | `placeholder_repeated` |
+//! | 1 | any | two in its slot, or the slot twice | `placeholder_repeated` |
 //! | 1 | any | one elsewhere, or another credential's | `credential_endpoint_mismatch` |
+//! | 1 | any | as in the next two rows, and the binding denies the request | `binding_denies` |
 //! | 1 | any | its own, in its slot | put in |
 //! | 1 | `inject`, `placeholder_or_inject` | none | put in |
 //! | 1 | `placeholder` | none | goes without if a rule or git grant covers it |
@@ -26,7 +27,7 @@
 
 use super::cover::{self, Cover};
 use super::{IssuedPlaceholder, Layers, Opinion, hint};
-use crate::binding::{Binding, Mode};
+use crate::binding::{Binding, Held, Mode, Slot};
 use crate::decision::{Layer, PermittedInjection, Reason};
 use crate::facts::{Location, Presented, RequestFacts};
 use crate::names::{CredentialName, RuleName, Scheme};
@@ -92,16 +93,15 @@ fn with_binding(
             facts,
         ));
     }
-    let in_slot = |one: &Presented| match &one.location {
-        Location::Header(name) => name == binding.slot.header_name(),
-        Location::Trailer | Location::Path | Location::Query => false,
-        Location::Method | Location::Body => false,
-    };
-    let (slot, stray): (Vec<_>, Vec<_>) = presented.iter().partition(|(one, _)| in_slot(one));
+    let held = binding.slot.held(&facts.path);
+    let (slot, stray): (Vec<_>, Vec<_>) = presented
+        .iter()
+        .partition(|(one, _)| is_in_slot(&binding.slot, held, &one.location));
     let foreign = slot
         .iter()
         .any(|(_, issued)| issued.credential != binding.credential);
-    if slot.len() > 1 {
+    let is_used = !slot.is_empty() || binding.mode != Mode::Placeholder;
+    if slot.len() > 1 || (held == Some(Held::Twice) && is_used) {
         return Err(deny_binding(binding, Reason::PlaceholderRepeated, facts));
     }
     if !stray.is_empty() || foreign {
@@ -111,12 +111,27 @@ fn with_binding(
             facts,
         ));
     }
+    if is_used && binding.denies(&facts.method, &facts.path) {
+        return Err(deny_binding(binding, Reason::BindingDenies, facts));
+    }
     match (slot.is_empty(), binding.mode) {
         (false, _) | (true, Mode::PlaceholderOrInject | Mode::Inject) => {
             Ok(Some(injection(binding)))
         }
         (true, Mode::Placeholder) if cover.is_plain() => Ok(None),
         (true, Mode::Placeholder) => Err(deny_binding(binding, Reason::PlaceholderMissing, facts)),
+    }
+}
+
+/// Whether what stands at a location stands in the slot. In a query or path one spelling of one
+/// place counts.
+fn is_in_slot(slot: &Slot, held: Option<Held>, location: &Location) -> bool {
+    let is_there = matches!(held, Some(Held::Placeholder | Held::Twice));
+    match location {
+        Location::Header(name) => slot.header_name() == Some(name),
+        Location::Query => is_there && matches!(slot, Slot::Query { .. }),
+        Location::Path => is_there && matches!(slot, Slot::Path { .. }),
+        Location::Trailer | Location::Method | Location::Body => false,
     }
 }
 

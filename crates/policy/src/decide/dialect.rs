@@ -44,7 +44,7 @@ fn reads_like(rule: &AllowRule, path: &RequestPath) -> bool {
         let cut = whole.trim_end_matches('/');
         spellings.extend(
             [whole.as_str(), cut]
-                .map(RequestPath::parse)
+                .map(RequestPath::parse_named)
                 .into_iter()
                 .flatten(),
         );

@@ -132,22 +132,29 @@ pub(super) fn credential(reason: Reason, facts: &RequestFacts) -> String {
     let host = &facts.endpoint.host;
     match reason {
         Reason::PlaceholderMissing => {
-            format!(
-                "send the placeholder of the credential for {host} in the header it is bound to"
-            )
+            format!("send the placeholder of the credential for {host} in the place it is bound to")
         }
-        Reason::PlaceholderRepeated => "send the placeholder once".to_owned(),
+        Reason::PlaceholderRepeated => {
+            "send the placeholder once; a query parameter that it is bound to once and in its one \
+             spelling"
+                .to_owned()
+        }
         Reason::PlaceholderUnknown => "this placeholder belongs to another session or is dead; \
                                        use the one from this session's environment"
             .to_owned(),
         Reason::CredentialEndpointMismatch => format!(
-            "send a placeholder in its bound header to its bound host only; the credential's \
+            "send a placeholder in the place it is bound to, to its bound host only; the credential's \
              owner can bind it to {host} with `torno secret bind`"
         ),
         Reason::OwnCredential => format!(
             "leave the credential out; at a host without binding, own_credentials = true in the \
              [[allow]] rule with {} would let it through",
             place(facts)
+        ),
+        Reason::BindingDenies => format!(
+            "at {host} this makes another credential or leaves authority behind (a key, hook, \
+             token, member …), which the binding denies; its owner can lift that with \
+             `torno secret bind … --allow-minting`"
         ),
         Reason::BindingAmbiguous => format!(
             "two bindings match this request to {host}; narrow one with [secret.NAME] narrow or \

@@ -4,11 +4,12 @@
 //! On an endpoint that a credential of the session is bound to, none goes through: mode `inject`
 //! replaces the one in its slot, everything else is refused, whatever a rule says (an attacker's
 //! own key at an allowed host carries data out). On any other endpoint one goes through only where
-//! a rule for that exact host says `own_credentials = true`. A `cookie` counts like the others.
+//! a rule for that exact host says `own_credentials = true`. A `cookie` counts like the others, and
+//! so does what stands in the parameter or segment that such a binding fills.
 
 use super::cover::Cover;
 use super::{Layers, Opinion, hint};
-use crate::binding::{Binding, Mode};
+use crate::binding::{Binding, Held, Mode, Slot};
 use crate::decision::{Layer, PermittedInjection, Reason};
 use crate::facts::RequestFacts;
 use crate::grant::HostPattern;
@@ -21,12 +22,14 @@ pub(super) fn check(
     injection: Option<&PermittedInjection>,
 ) -> Result<(), Opinion> {
     let replaced = injection.filter(|injection| injection.mode == Mode::Inject);
-    let replaced = replaced.map(|injection| injection.slot.header_name());
-    let stays = facts
+    let replaced = replaced.map(|injection| &injection.slot);
+    let header = replaced.and_then(Slot::header_name);
+    let in_header = facts
         .own_credentials
         .iter()
-        .any(|name| Some(name.as_str()) != replaced);
-    if !stays {
+        .any(|name| Some(name.as_str()) != header);
+    let in_slot = bound(layers, facts).any(|binding| is_own(&binding.slot, replaced, facts));
+    if !in_header && !in_slot {
         return Ok(());
     }
     let exact = cover
@@ -34,7 +37,7 @@ pub(super) fn check(
         .iter()
         .filter(|rule| matches!(rule.host, HostPattern::Exact(_)));
     let granted = exact.into_iter().any(|rule| rule.own_credentials);
-    if granted && !is_bound(layers, facts) {
+    if granted && bound(layers, facts).next().is_none() {
         return Ok(());
     }
     let (rule, reason) = (RuleName::new("exclusive"), Reason::OwnCredential);
@@ -46,11 +49,17 @@ pub(super) fn check(
     ))
 }
 
-/// Whether any credential that the grant names is bound to this endpoint, for whatever method,
-/// path or phase.
-fn is_bound(layers: &Layers<'_>, facts: &RequestFacts) -> bool {
+/// Whether the client has something of its own where the slot is in the query or the path, and it
+/// is not replaced.
+fn is_own(slot: &Slot, replaced: Option<&Slot>, facts: &RequestFacts) -> bool {
+    replaced != Some(slot) && matches!(slot.held(&facts.path), Some(Held::Own | Held::Twice))
+}
+
+/// The bindings to this endpoint of any credential that the grant names, for whatever method, path
+/// or phase.
+fn bound<'a>(layers: &Layers<'a>, facts: &'a RequestFacts) -> impl Iterator<Item = &'a Binding> {
     let grant = layers.grant;
-    let named = |binding: &Binding| {
+    let named = move |binding: &Binding| {
         grant
             .secrets
             .iter()
@@ -63,5 +72,5 @@ fn is_bound(layers: &Layers<'_>, facts: &RequestFacts) -> bool {
     layers
         .bindings
         .iter()
-        .any(|binding| binding.endpoint == facts.endpoint && named(binding))
+        .filter(move |binding| binding.endpoint == facts.endpoint && named(binding))
 }

@@ -6,6 +6,10 @@
 //! path: so its parts are held to the rules of segments, and [`RequestPath::decoded`] is that
 //! second reading for whoever forbids.
 
+mod named;
+
+pub use named::{CREDENTIAL_WORD, Named};
+
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use thiserror::Error;
@@ -47,6 +51,19 @@ impl RequestPath {
     /// # Errors
     /// See [`PathError`].
     pub fn parse(target: &str) -> Result<Self, PathError> {
+        // A client can't write what stands for a placeholder in this type.
+        if target.contains(CREDENTIAL_WORD) {
+            return Err(PathError::Character);
+        }
+        Self::parse_named(target)
+    }
+
+    /// Reads a target in which `{credential}` stands for a placeholder: patterns, rows and acts
+    /// are written so. Never for bytes of a client.
+    ///
+    /// # Errors
+    /// See [`PathError`].
+    pub fn parse_named(target: &str) -> Result<Self, PathError> {
         if !target.starts_with('/') || target.len() > TARGET_BYTES_MAX {
             return Err(PathError::Form);
         }
@@ -54,7 +71,10 @@ impl RequestPath {
             Some((path, query)) => (path, Some(query)),
             None => (target, None),
         };
-        let path = canonical(raw_path)?;
+        let between = raw_path.split(CREDENTIAL_WORD).map(canonical);
+        let path = between
+            .collect::<Result<Vec<_>, _>>()?
+            .join(CREDENTIAL_WORD);
         check_segments(&path)?;
         if query.is_some_and(|query| !query.bytes().all(is_query_byte)) {
             return Err(PathError::Character);
@@ -264,7 +284,7 @@ impl TryFrom<(String, Option<String>)> for RequestPath {
             Some(query) => format!("{path}?{query}"),
             None => path.clone(),
         };
-        let parsed = Self::parse(&target)?;
+        let parsed = Self::parse_named(&target)?;
         if parsed.path == path && parsed.query == query {
             Ok(parsed)
         } else {

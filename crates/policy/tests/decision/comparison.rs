@@ -114,6 +114,7 @@ fn the_reference_shares_the_document_types_and_nothing_else() {
     let sources = [
         include_str!("reference.rs"),
         include_str!("reference/dialect.rs"),
+        include_str!("reference/slot.rs"),
         include_str!("reference/tool.rs"),
     ];
     let mentions: Vec<&str> = sources
@@ -132,6 +133,11 @@ fn the_reference_shares_the_document_types_and_nothing_else() {
         ".allows(",
         ".judge(",
         ".contains_path(",
+        ".held(",
+        ".fill(",
+        ".judged(&",
+        ".denies(",
+        ".means(",
     ] {
         assert!(
             !sources.iter().any(|source| source.contains(code)),
@@ -141,7 +147,7 @@ fn the_reference_shares_the_document_types_and_nothing_else() {
 }
 
 /// What `decide` can answer; the other reasons belong to gate, dialer, vault and record.
-const REACHED: [&str; 29] = [
+const REACHED: [&str; 30] = [
     "allow",
     "allow with credential",
     "ask",
@@ -168,6 +174,7 @@ const REACHED: [&str; 29] = [
     "own_credential",
     "binding_ambiguous",
     "binding_not_granted",
+    "binding_denies",
     "binding_expired",
     "credential_revoked",
     "undecidable",

@@ -5,7 +5,7 @@
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use torno_policy::Decision;
-use torno_policy::binding::{Binding, Mode, PathPattern, Slot};
+use torno_policy::binding::{Binding, Denied, Mode, PathPattern, Slot};
 use torno_policy::decide::{IssuedPlaceholder, Layers, decide};
 use torno_policy::document;
 use torno_policy::facts::{
@@ -45,8 +45,14 @@ struct BindingRow {
     to: String,
     methods: Vec<Method>,
     paths: Vec<PathPattern>,
+    /// `POST /keys/**`
+    #[serde(default)]
+    denied: Vec<String>,
     #[serde(default = "authorization")]
     header: String,
+    /// In place of `header`: a parameter of the query, or a template of the path.
+    query: Option<String>,
+    path: Option<PathPattern>,
     mode: Mode,
     expires_at: Option<u64>,
     #[serde(default)]
@@ -112,7 +118,7 @@ fn target(text: &str) -> (Endpoint, RequestPath) {
     let (host, port) = Authority::parse(authority, scheme).unwrap().into_parts();
     (
         Endpoint { scheme, host, port },
-        RequestPath::parse(path).unwrap(),
+        RequestPath::parse_named(path).unwrap(),
     )
 }
 
@@ -183,6 +189,29 @@ fn act(case: &Case) -> Act {
     })
 }
 
+fn denied(text: &str) -> Denied {
+    let (method, path) = text.split_once(' ').unwrap();
+    Denied {
+        methods: vec![Method::parse(method).unwrap()],
+        path: PathPattern::parse(path).unwrap(),
+    }
+}
+
+fn slot(row: &BindingRow) -> Slot {
+    match (&row.query, &row.path) {
+        (Some(parameter), _) => Slot::Query {
+            parameter: parameter.clone(),
+        },
+        (None, Some(template)) => Slot::Path {
+            template: template.clone(),
+        },
+        (None, None) => Slot::Header {
+            name: row.header.clone(),
+            scheme: None,
+        },
+    }
+}
+
 fn binding(row: &BindingRow) -> Binding {
     let (endpoint, _) = target(&row.to);
     Binding {
@@ -193,10 +222,8 @@ fn binding(row: &BindingRow) -> Binding {
         plaintext: row.plaintext,
         methods: row.methods.clone(),
         paths: row.paths.clone(),
-        slot: Slot::Header {
-            name: row.header.clone(),
-            scheme: None,
-        },
+        denied: row.denied.iter().map(|text| denied(text)).collect(),
+        slot: slot(row),
         mode: row.mode,
         expires_at: row.expires_at,
         revision: 1,

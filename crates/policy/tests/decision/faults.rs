@@ -24,9 +24,12 @@ pub(crate) enum Fault {
     WebsocketPassesAsRequest,
     DialectIgnored,
     DialectFallsBackToRules,
+    DeniedIgnored,
+    SecondParameterPasses,
+    OwnSegmentPasses,
 }
 
-pub(crate) const FAULTS: [Fault; 18] = [
+pub(crate) const FAULTS: [Fault; 21] = [
     Fault::KilledStillActs,
     Fault::StaleGenerationActs,
     Fault::WildcardSpansLabels,
@@ -45,4 +48,7 @@ pub(crate) const FAULTS: [Fault; 18] = [
     Fault::WebsocketPassesAsRequest,
     Fault::DialectIgnored,
     Fault::DialectFallsBackToRules,
+    Fault::DeniedIgnored,
+    Fault::SecondParameterPasses,
+    Fault::OwnSegmentPasses,
 ];

@@ -6,14 +6,17 @@
 use crate::faults::Fault;
 use crate::world::World;
 use torno_policy::Reason;
-use torno_policy::binding::{Binding, Mode, Slot};
-use torno_policy::facts::{Act, GitOperation, Location, RefChange, RequestFacts};
+use torno_policy::binding::{Binding, Mode};
+use torno_policy::facts::{Act, GitOperation, RefChange, RequestFacts};
 use torno_policy::grant::{AllowRule, Dialect, GitGrant, HostPattern, SecretGrant};
 use torno_policy::names::Scheme;
 use torno_policy::standing::{Phase, State};
 
 mod dialect;
+mod slot;
 mod tool;
+
+use slot::Seen;
 
 /// A decision as far as both sides can state it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,7 +121,7 @@ impl<'a> Judge<'a> {
 
     fn covered_as_request(&self) -> Result<Covered<'a>, Reason> {
         let grant = &self.world.grant;
-        if self.git_facts_lie() {
+        if self.git_facts_lie() || slot::nobody_was_named(self.facts) {
             return Err(Reason::Undecidable);
         }
         let path = self.facts.path.path().replace("%2F", "/");
@@ -278,7 +281,7 @@ impl<'a> Judge<'a> {
                 .iter()
                 .find(|issued| issued.digest == one.digest);
             match issued {
-                Some(issued) if one.location != Location::Body => presented.push((one, issued)),
+                Some(issued) if !slot::is_body(one) => presented.push((one, issued)),
                 None if self.fault != Fault::ForeignPlaceholderPasses => {
                     return Err(Reason::PlaceholderUnknown);
                 }
@@ -314,12 +317,14 @@ impl<'a> Judge<'a> {
         if binding.endpoint.scheme == Scheme::Http && !binding.plaintext {
             return Err(Reason::CredentialEndpointMismatch);
         }
-        let slot = Location::Header(slot_name(binding).to_owned());
+        let seen = slot::seen(binding, self.facts);
         let inside: Vec<_> = presented
             .iter()
-            .filter(|(one, _)| one.location == slot)
+            .filter(|(one, _)| slot::is_inside(binding, seen, one))
             .collect();
-        if inside.len() > 1 {
+        let used = !inside.is_empty() || binding.mode != Mode::Placeholder;
+        let twice = seen == Some(Seen::Twice) && self.fault != Fault::SecondParameterPasses;
+        if inside.len() > 1 || (twice && used) {
             return Err(Reason::PlaceholderRepeated);
         }
         let strays = inside.len() < presented.len() && self.fault != Fault::StrayPlaceholderPasses;
@@ -330,7 +335,10 @@ impl<'a> Judge<'a> {
         {
             return Err(Reason::CredentialEndpointMismatch);
         }
-        if inside.len() == 1 || binding.mode != Mode::Placeholder {
+        if used && slot::denies(binding, self.facts) && self.fault != Fault::DeniedIgnored {
+            return Err(Reason::BindingDenies);
+        }
+        if used {
             return Ok(Some(binding));
         }
         if plain {
@@ -370,6 +378,7 @@ impl<'a> Judge<'a> {
     fn own_credentials_fit(&self, rules: &[&AllowRule], injected: Option<&Binding>) -> bool {
         let grant = &self.world.grant;
         let mut bound = false;
+        let mut in_slot = false;
         for binding in &self.world.bindings {
             let secret = grant
                 .secrets
@@ -379,14 +388,26 @@ impl<'a> Judge<'a> {
                 .git
                 .iter()
                 .any(|g| g.secret.as_ref() == Some(&binding.credential));
-            bound |= (secret || git) && binding.endpoint == self.facts.endpoint;
+            let here = (secret || git) && binding.endpoint == self.facts.endpoint;
+            bound |= here;
+            let replaced =
+                injected.is_some_and(|b| b.mode == Mode::Inject && b.slot == binding.slot);
+            let own = matches!(
+                slot::seen(binding, self.facts),
+                Some(Seen::Own | Seen::Twice)
+            );
+            in_slot |= here && own && !replaced;
+        }
+        if in_slot && self.fault != Fault::OwnSegmentPasses {
+            return false;
         }
         let allowed = rules
             .iter()
             .any(|r| r.own_credentials && matches!(r.host, HostPattern::Exact(_)));
         let passes = allowed && (!bound || self.fault == Fault::OwnCredentialAtBoundHost);
         self.facts.own_credentials.iter().all(|name| {
-            let replaced = injected.is_some_and(|b| b.mode == Mode::Inject && slot_name(b) == name);
+            let replaced = injected
+                .is_some_and(|b| b.mode == Mode::Inject && slot::header(b) == Some(name.as_str()));
             passes || replaced
         })
     }
@@ -417,8 +438,9 @@ impl<'a> Judge<'a> {
                 .methods
                 .as_ref()
                 .is_none_or(|m| m.contains(&self.facts.method));
+            let path = self.judged(binding);
             let paths = secret.paths.as_ref();
-            let paths = paths.is_none_or(|p| p.iter().any(|p| self.path_fits(&p.to_string())));
+            let paths = paths.is_none_or(|p| p.iter().any(|p| text_fits(&p.to_string(), &path)));
             let narrow = (methods && paths) || self.fault == Fault::NarrowIgnored;
             secret.credential == binding.credential && phases(secret) && narrow
         });
@@ -428,7 +450,18 @@ impl<'a> Judge<'a> {
     fn binding_fits(&self, binding: &Binding) -> bool {
         binding.endpoint.to_string() == self.facts.endpoint.to_string()
             && binding.methods.contains(&self.facts.method)
-            && binding.paths.iter().any(|p| self.path_fits(&p.to_string()))
+            && binding
+                .paths
+                .iter()
+                .any(|p| text_fits(&p.to_string(), &self.judged(binding)))
+    }
+
+    /// The path as the patterns of a binding see it.
+    fn judged(&self, binding: &Binding) -> String {
+        match self.fault {
+            Fault::QueryTakesPart => self.facts.path.to_string(),
+            _ => slot::judged(binding, self.facts),
+        }
     }
 
     fn in_phase(&self, phase: Phase) -> bool {
@@ -451,9 +484,7 @@ impl<'a> Judge<'a> {
             Fault::QueryTakesPart => self.facts.path.to_string(),
             _ => self.facts.path.path().to_owned(),
         };
-        let path: Vec<&str> = path.split('/').collect();
-        let pattern: Vec<&str> = pattern.split('/').collect();
-        segments_fit(&pattern, &path)
+        text_fits(pattern, &path)
     }
 
     fn ref_fits(&self, pattern: &str, name: &str) -> bool {
@@ -491,6 +522,12 @@ impl<'a> Judge<'a> {
 
 type Covered<'a> = (Vec<&'a AllowRule>, Vec<&'a GitGrant>, Vec<&'a Binding>);
 
+fn text_fits(pattern: &str, path: &str) -> bool {
+    let path: Vec<&str> = path.split('/').collect();
+    let pattern: Vec<&str> = pattern.split('/').collect();
+    segments_fit(&pattern, &path)
+}
+
 fn segments_fit(pattern: &[&str], path: &[&str]) -> bool {
     match (pattern, path) {
         (["**"], rest) => rest.iter().all(|segment| !segment.contains("%2F")),
@@ -511,12 +548,5 @@ fn parts_fit(wanted: &[&str], parts: &[&str]) -> bool {
         (["*", wanted @ ..], [part, parts @ ..]) => !part.is_empty() && parts_fit(wanted, parts),
         ([exact, wanted @ ..], [part, parts @ ..]) => exact == part && parts_fit(wanted, parts),
         _ => false,
-    }
-}
-
-fn slot_name(binding: &Binding) -> &str {
-    match &binding.slot {
-        Slot::Header { name, .. } => name,
-        Slot::Basic { .. } => "authorization",
     }
 }

@@ -2,7 +2,7 @@
 //! Small random worlds: few hosts, methods and names, so that rules, bindings and requests meet
 //! often and every reason is reached.
 
-use torno_policy::binding::{Binding, Mode, PathPattern, Slot};
+use torno_policy::binding::{Binding, Denied, Mode, PathPattern, Slot};
 use torno_policy::decide::{IssuedPlaceholder, Layers};
 use torno_policy::document;
 use torno_policy::facts::{
@@ -117,8 +117,25 @@ const GRAPHQL: [GraphqlOperation; 3] = [
     GraphqlOperation::Mutation,
     GraphqlOperation::Subscription,
 ];
-const PATHS: [&str; 7] = ["/", "/a", "/a/b", "/a/b/c", "/b?x=/a", "/a%2Fb", "/a%2Fb/c"];
-const PATTERNS: [&str; 9] = [
+const PATHS: [&str; 16] = [
+    "/",
+    "/a",
+    "/a/b",
+    "/a/b/c",
+    "/b?x=/a",
+    "/a%2Fb",
+    "/a%2Fb/c",
+    "/a?key={credential}",
+    "/a?key=own&x=1",
+    "/a?key={credential}&KEY=own",
+    "/a?other={credential}",
+    "/a?key=",
+    "/bot{credential}/a",
+    "/botown/a",
+    "/bot/a",
+    "/bot{credential}/{credential}",
+];
+const PATTERNS: [&str; 11] = [
     "/**",
     "/a/**",
     "/a",
@@ -128,6 +145,8 @@ const PATTERNS: [&str; 9] = [
     "/b",
     "/*%2Fb",
     "/a%2F*/**",
+    "/bot{credential}/*",
+    "/botown/**",
 ];
 const REPOSITORIES: [&str; 2] = ["/acme/app", "/acme/lib"];
 const REFS: [&str; 4] = [
@@ -353,8 +372,21 @@ fn tool_rule(dice: &mut Dice) -> ToolRule {
 }
 
 fn binding(dice: &mut Dice, at: usize, named: &[CredentialName]) -> Binding {
-    let name = dice.pick(&["authorization", "x-api-key"]).to_owned();
-    let header = Slot::Header { name, scheme: None };
+    let slot = slot(dice);
+    let paths = match &slot {
+        Slot::Path { template } => vec![template.clone()],
+        Slot::Header { .. } | Slot::Basic { .. } | Slot::Query { .. } => {
+            patterns(&dice.some(&["/**", "/**", "/a/**", "/*"]))
+        }
+    };
+    let denied = dice.rarely(2).then(|| Denied {
+        methods: if dice.rarely(2) {
+            Vec::new()
+        } else {
+            methods(&dice.some(&METHODS))
+        },
+        path: patterns(&[dice.pick(&["/A", "/**", "/bot{credential}/*", "/*"])]).remove(0),
+    });
     Binding {
         id: BindingId::parse(&format!("b{at}")).unwrap(),
         tenant: TenantName::parse("local").unwrap(),
@@ -366,17 +398,30 @@ fn binding(dice: &mut Dice, at: usize, named: &[CredentialName]) -> Binding {
         endpoint: endpoint(dice),
         plaintext: dice.rarely(2),
         methods: methods(&dice.some(&METHODS)),
-        paths: patterns(&dice.some(&["/**", "/**", "/a/**", "/*"])),
-        slot: if dice.rarely(3) {
-            Slot::Basic {
-                user: "u".to_owned(),
-            }
-        } else {
-            header
-        },
+        paths,
+        denied: denied.into_iter().collect(),
+        slot,
         mode: dice.pick(&[Mode::Placeholder, Mode::PlaceholderOrInject, Mode::Inject]),
         expires_at: dice.rarely(3).then(|| dice.pick(&[999, 1000, 1001])),
         revision: 1,
+    }
+}
+
+fn slot(dice: &mut Dice) -> Slot {
+    match dice.below(9) {
+        0 | 1 => Slot::Query {
+            parameter: "key".to_owned(),
+        },
+        2 => Slot::Path {
+            template: PathPattern::parse("/bot{credential}/*").unwrap(),
+        },
+        3 | 4 => Slot::Basic {
+            user: "u".to_owned(),
+        },
+        _ => Slot::Header {
+            name: dice.pick(&["authorization", "x-api-key"]).to_owned(),
+            scheme: None,
+        },
     }
 }
 
@@ -418,7 +463,7 @@ pub(crate) fn act(dice: &mut Dice, world: &World) -> Act {
         entry: dice.pick(&[Entry::Captured, Entry::Connect, Entry::AbsoluteForm]),
         endpoint,
         method: Method::parse(dice.pick(&METHODS)).unwrap(),
-        path: RequestPath::parse(dice.pick(&PATHS)).unwrap(),
+        path: RequestPath::parse_named(dice.pick(&PATHS)).unwrap(),
         websocket: false,
         presented: Vec::new(),
         own_credentials: Vec::new(),
@@ -434,6 +479,19 @@ pub(crate) fn act(dice: &mut Dice, world: &World) -> Act {
             one.location = first.location.clone();
         }
         facts.presented.push(one);
+    }
+    // As a gate does: where a placeholder is named, one is presented. Rarely a gate that lies.
+    let (in_path, in_query) = facts.path.words();
+    let named = [(in_path, Location::Path), (in_query, Location::Query)];
+    for (count, location) in named {
+        if count > 0 && !dice.rarely(16) {
+            facts.presented.retain(|one| one.location != location);
+            for _ in 0..count {
+                let mut one = presented(dice, world);
+                one.location = location.clone();
+                facts.presented.push(one);
+            }
+        }
     }
     if dice.rarely(5) {
         facts.own_credentials = dice.some(&HEADERS).into_iter().map(str::to_owned).collect();

@@ -10,6 +10,7 @@ use crate::seal;
 use crate::secret::Secret;
 use crate::unlock::{data_key_place, value_place};
 use std::collections::BTreeSet;
+use torno_policy::binding::is_segment_safe;
 use torno_policy::names::{CredentialName, TenantName};
 use torno_policy::placeholder::SHAPE_BYTES_MAX;
 
@@ -104,6 +105,9 @@ impl Vault {
     ) -> Result<(Staged, u32), ChangeError> {
         let (keys, mut next, counter) = self.draft()?;
         check_value(value)?;
+        if self.is_in_a_path(tenant, name) && !is_segment_safe(value) {
+            return Err(ChangeError::SegmentUnsafe(name.clone()));
+        }
         let kek_version = self.kek_version(tenant);
         let missing = || ChangeError::NoCredential(name.clone());
         let kek = keys.kek(tenant, kek_version).ok_or_else(missing)?;

@@ -107,6 +107,12 @@ impl Fixture {
         Ok(())
     }
 
+    fn unbind(&mut self, id: &str) {
+        let id = BindingId::parse(id).unwrap();
+        let staged = self.vault.unbind(&tenant("t1"), &id).unwrap();
+        self.apply(staged);
+    }
+
     fn permit(&self) -> Permit {
         permit(self.vault.live_bindings(&tenant("t1")))
     }
@@ -140,6 +146,7 @@ fn binding(id: &str, name: &str) -> Binding {
         plaintext: false,
         methods: vec![Method::parse("GET").unwrap()],
         paths: vec![PathPattern::parse("/v1/**").unwrap()],
+        denied: Vec::new(),
         slot: Slot::Header {
             name: "authorization".to_owned(),
             scheme: Some("Bearer".to_owned()),
@@ -604,6 +611,56 @@ fn bindings_that_one_request_could_match_twice_are_refused() {
     assert!(matches!(refused, Err(ChangeError::Overlap(_))));
     // Its own older self is no rival.
     fixture.bind(binding("b1", "token")).unwrap();
+}
+
+fn in_path(id: &str, name: &str) -> Binding {
+    let template = PathPattern::parse("/bot{credential}/**").unwrap();
+    Binding {
+        paths: vec![template.clone()],
+        slot: Slot::Path { template },
+        ..binding(id, name)
+    }
+}
+
+// ATTACK: 096
+#[test]
+fn a_value_that_no_path_can_hold_is_neither_bound_nor_rotated_into_one() {
+    let mut fixture = filled();
+    let unsafe_value = b"slash/0123456789";
+    fixture.put("t1", "slashed", unsafe_value).unwrap();
+    let refused = fixture.bind(in_path("b2", "slashed"));
+    assert!(matches!(refused, Err(ChangeError::SegmentUnsafe(name)) if name.as_str() == "slashed"));
+    fixture.put("t1", "bot", b"123456:ABC-0123456789").unwrap();
+    fixture.bind(in_path("b3", "bot")).unwrap();
+    let (owner, name) = (tenant("t1"), credential("bot"));
+    let rotated = fixture
+        .vault
+        .rotate((&owner, &name), unsafe_value, 6, &mut SystemEntropy);
+    assert!(matches!(rotated, Err(ChangeError::SegmentUnsafe(_))));
+    // A header takes it.
+    let mut header = binding("b4", "slashed");
+    header.paths = vec![PathPattern::parse("/v3/**").unwrap()];
+    fixture.bind(header).unwrap();
+}
+
+#[test]
+fn two_credentials_for_one_parameter_or_two_paths_are_refused() {
+    let mut fixture = filled();
+    fixture.put("t1", "other", b"other-0123456789").unwrap();
+    let query = |id: &str, name: &str, parameter: &str| Binding {
+        slot: Slot::Query {
+            parameter: parameter.to_owned(),
+        },
+        ..binding(id, name)
+    };
+    fixture.unbind("b1");
+    fixture.bind(query("b2", "token", "key")).unwrap();
+    let rival = fixture.bind(query("b3", "other", "KEY"));
+    assert!(matches!(rival, Err(ChangeError::Overlap(id)) if id.as_str() == "b2"));
+    fixture.bind(query("b3", "other", "sig")).unwrap();
+    fixture.bind(in_path("b4", "token")).unwrap();
+    let rival = fixture.bind(in_path("b5", "other"));
+    assert!(matches!(rival, Err(ChangeError::Overlap(id)) if id.as_str() == "b4"));
 }
 
 // ATTACK: 098

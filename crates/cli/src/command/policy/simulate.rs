@@ -11,7 +11,7 @@ use crate::values;
 use std::path::PathBuf;
 use torno_notary_protocol::operator::{OperatorReply, OperatorRequest};
 use torno_policy::Decision;
-use torno_policy::binding::Binding;
+use torno_policy::binding::{Binding, Slot};
 use torno_policy::decide::{IssuedPlaceholder, Layers, decide, explain};
 use torno_policy::facts::{Act, Location, Presented, RequestFacts};
 use torno_policy::grant::{Grant, Verdict};
@@ -31,7 +31,8 @@ pub(crate) struct Simulate {
     /// The document; `torno.toml` of the working directory when left out
     #[arg(long, value_name = "FILE")]
     document: Option<PathBuf>,
-    /// The request carries this credential's placeholder where its binding has it
+    /// The request carries this credential's placeholder where its binding has it; in a query or
+    /// path write `{credential}` there
     #[arg(long, value_name = "NAME", value_parser = values::credential)]
     with: Option<CredentialName>,
     /// In the install phase
@@ -149,6 +150,10 @@ fn issued(grant: &Grant) -> Vec<IssuedPlaceholder> {
         .collect()
 }
 
+fn header(name: Option<&str>) -> Location {
+    Location::Header(name.unwrap_or("authorization").to_owned())
+}
+
 fn present(
     name: &CredentialName,
     issued: &[IssuedPlaceholder],
@@ -163,9 +168,14 @@ fn present(
     let binding = bindings
         .iter()
         .find(|binding| binding.credential == *name && binding.endpoint == facts.endpoint);
-    let header = binding.map_or("authorization", |binding| binding.slot.header_name());
+    let location = match binding.map(|binding| &binding.slot) {
+        Some(Slot::Query { .. }) => Location::Query,
+        Some(Slot::Path { .. }) => Location::Path,
+        Some(slot @ (Slot::Header { .. } | Slot::Basic { .. })) => header(slot.header_name()),
+        None => header(None),
+    };
     facts.presented.push(Presented {
-        location: Location::Header(header.to_owned()),
+        location,
         digest: placeholder.digest,
     });
     Ok(())

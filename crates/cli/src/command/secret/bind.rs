@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `torno secret bind`: arguments → one row of the vault.
 
+mod template;
+
 use crate::stop::{Outcome, Stop};
 use crate::values;
+use template::{Asked, Minting};
+use torno_policy::binding::template::Template;
 use torno_policy::binding::{Binding, Mode, PathPattern, Slot};
 use torno_policy::names::{
     BindingId, CredentialName, Endpoint, Host, Method, Port, Scheme, TenantName,
@@ -14,19 +18,35 @@ const ID_BYTES_MAX: usize = 64;
 /// Say where a credential may go: one exact host, and how it is put into a request
 ///
 /// Without more, it goes over https to port 443 of the host, with GET, at every path, as
-/// `Authorization: Bearer …`, where the program presented its placeholder.
+/// `Authorization: Bearer …`, where the program presented its placeholder. With a template it is
+/// what the provider's template says, and what makes further credentials there is denied.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   torno secret bind api --host api.example.org --method GET --method POST --path '/v1/**'
   torno secret bind key --host api.example.org --header x-api-key --mode inject
+  torno secret bind github --template github --path '/repos/acme/app/**'
+  torno secret bind maps --host maps.example.org --in query:key
+  torno secret bind bot --host bots.example.org --in 'path:/bot{credential}/**'
   torno secret bind git --host git.example.org --basic x-access-token --method GET --method POST")]
 pub(crate) struct Bind {
     /// The credential
     #[arg(value_parser = values::credential)]
     name: CredentialName,
-    /// The exact host
-    #[arg(long, value_parser = host)]
-    host: Host,
+    /// The exact host; the template's when left out
+    #[arg(long, value_parser = host, required_unless_present = "template")]
+    host: Option<Host>,
+    /// A provider: anthropic, github, gitlab, npm, openai, pypi, slack, stripe or telegram
+    ///
+    /// It fills host, place, methods and paths, and denies what mints credentials there or leaves
+    /// authority behind. Methods and paths that are given narrow it.
+    #[arg(
+        long, value_name = "PROVIDER", value_parser = template::named,
+        conflicts_with_all = ["header", "scheme", "basic", "place", "mode", "plaintext"],
+    )]
+    template: Option<Template>,
+    /// Let the credential be used for what the template denies, too
+    #[arg(long, requires = "template")]
+    allow_minting: bool,
     /// The port; 443, or 80 with --plaintext, when left out
     #[arg(long, value_parser = values::port)]
     port: Option<Port>,
@@ -45,6 +65,14 @@ pub(crate) struct Bind {
     /// It is the password of this user, as `Authorization: Basic …` (git over https)
     #[arg(long, value_name = "USER")]
     basic: Option<String>,
+    /// It goes into the query or the path: `query:PARAMETER`, `path:TEMPLATE`
+    ///
+    /// A template is a path pattern with `{credential}` in one segment: `/bot{credential}/**`.
+    #[arg(
+        long = "in", value_name = "PLACE", value_parser = place,
+        conflicts_with_all = ["header", "scheme", "basic"],
+    )]
+    place: Option<Slot>,
     /// When it is put in; `placeholder_or_inject` with --basic, else `placeholder`
     #[arg(long, value_enum)]
     mode: Option<When>,
@@ -73,40 +101,9 @@ enum When {
 impl Bind {
     /// The row. Its revision is the vault's to set.
     pub(super) fn binding(&self, now: u64) -> Outcome<Binding> {
-        let scheme = if self.plaintext {
-            Scheme::Http
-        } else {
-            Scheme::Https
-        };
-        let slot = match &self.basic {
-            Some(user) => Slot::Basic { user: user.clone() },
-            None => self.header_slot(),
-        };
-        let mode = match (self.mode, &slot) {
-            (Some(When::Placeholder), _) | (None, Slot::Header { .. }) => Mode::Placeholder,
-            (Some(When::PlaceholderOrInject), _) | (None, Slot::Basic { .. }) => {
-                Mode::PlaceholderOrInject
-            }
-            (Some(When::Inject), _) => Mode::Inject,
-        };
-        let binding = Binding {
-            id: self.id.clone().map_or_else(|| self.derived_id(), Ok)?,
-            // An embedded vault has the one tenant.
-            tenant: TenantName::parse("local")
-                .map_err(|error| Stop::new("no tenant").because(&error))?,
-            credential: self.name.clone(),
-            endpoint: Endpoint {
-                scheme,
-                host: self.host.clone(),
-                port: self.port.unwrap_or_else(|| scheme.default_port()),
-            },
-            plaintext: self.plaintext,
-            methods: or_default(&self.methods, || Method::parse("GET")),
-            paths: or_default(&self.paths, || PathPattern::parse("/**").ok()),
-            slot,
-            mode,
-            expires_at: self.expires.map(|seconds| now.saturating_add(seconds)),
-            revision: 0,
+        let binding = match &self.template {
+            Some(template) => self.by_template(template, now)?,
+            None => self.plain(now)?,
         };
         binding.check().map_err(|error| {
             Stop::new("no credential can be bound like this")
@@ -114,6 +111,96 @@ impl Bind {
                 .next("see `torno secret bind --help`")
         })?;
         Ok(binding)
+    }
+
+    fn by_template(&self, template: &Template, now: u64) -> Outcome<Binding> {
+        let asked = Asked {
+            host: self.host.as_ref(),
+            methods: &self.methods,
+            paths: &self.paths,
+            minting: if self.allow_minting {
+                Minting::Allowed
+            } else {
+                Minting::Denied
+            },
+        };
+        let filled = template::narrowed(template, asked)?;
+        let row = self.row(filled.host, Scheme::Https, now)?;
+        Ok(Binding {
+            methods: filled.methods,
+            paths: filled.paths,
+            denied: filled.denied,
+            slot: filled.slot,
+            mode: filled.mode,
+            ..row
+        })
+    }
+
+    fn plain(&self, now: u64) -> Outcome<Binding> {
+        let scheme = if self.plaintext {
+            Scheme::Http
+        } else {
+            Scheme::Https
+        };
+        let slot = self.slot();
+        let mode = match (self.mode, &slot) {
+            (Some(When::PlaceholderOrInject), _) | (None, Slot::Basic { .. }) => {
+                Mode::PlaceholderOrInject
+            }
+            (Some(When::Placeholder), _) | (None, _) => Mode::Placeholder,
+            (Some(When::Inject), _) => Mode::Inject,
+        };
+        let host = self.host.clone();
+        let host = host.ok_or_else(|| Stop::new("a binding names one exact host"))?;
+        let every = || match &slot {
+            Slot::Path { template } => Some(template.clone()),
+            Slot::Header { .. } | Slot::Basic { .. } | Slot::Query { .. } => {
+                PathPattern::parse("/**").ok()
+            }
+        };
+        let row = self.row(host, scheme, now)?;
+        Ok(Binding {
+            paths: or_default(&self.paths, every),
+            slot,
+            mode,
+            ..row
+        })
+    }
+
+    /// What every binding has, with the narrowest of the rest.
+    fn row(&self, host: Host, scheme: Scheme, now: u64) -> Outcome<Binding> {
+        let id = match &self.id {
+            Some(id) => id.clone(),
+            None => self.derived_id(&host)?,
+        };
+        Ok(Binding {
+            id,
+            // An embedded vault has the one tenant.
+            tenant: TenantName::parse("local")
+                .map_err(|error| Stop::new("no tenant").because(&error))?,
+            credential: self.name.clone(),
+            endpoint: Endpoint {
+                scheme,
+                host,
+                port: self.port.unwrap_or_else(|| scheme.default_port()),
+            },
+            plaintext: self.plaintext,
+            methods: or_default(&self.methods, || Method::parse("GET")),
+            paths: Vec::new(),
+            denied: Vec::new(),
+            slot: self.header_slot(),
+            mode: Mode::Placeholder,
+            expires_at: self.expires.map(|seconds| now.saturating_add(seconds)),
+            revision: 0,
+        })
+    }
+
+    fn slot(&self) -> Slot {
+        match (&self.place, &self.basic) {
+            (Some(place), _) => place.clone(),
+            (None, Some(user)) => Slot::Basic { user: user.clone() },
+            (None, None) => self.header_slot(),
+        }
     }
 
     fn header_slot(&self) -> Slot {
@@ -126,8 +213,8 @@ impl Bind {
     }
 
     /// `api-api.example.org`: the same credential at the same host is the same binding.
-    fn derived_id(&self) -> Outcome<BindingId> {
-        let text = format!("{}-{}", self.name, self.host).replace(['[', ']', ':'], "-");
+    fn derived_id(&self, host: &Host) -> Outcome<BindingId> {
+        let text = format!("{}-{host}", self.name).replace(['[', ']', ':'], "-");
         BindingId::parse(&text).map_err(|error| {
             Stop::new(format!(
                 "a binding's name has at most {ID_BYTES_MAX} characters"
@@ -146,6 +233,19 @@ fn or_default<T: Clone>(given: &[T], default: impl Fn() -> Option<T>) -> Vec<T> 
     }
 }
 
+/// `query:key`, `path:/bot{credential}/**`.
+fn place(text: &str) -> Result<Slot, String> {
+    match text.split_once(':') {
+        Some(("query", parameter)) => Ok(Slot::Query {
+            parameter: parameter.to_owned(),
+        }),
+        Some(("path", template)) => Ok(Slot::Path {
+            template: values::path(template)?,
+        }),
+        _ => Err("write `query:PARAMETER` or `path:TEMPLATE`; headers have `--header`".to_owned()),
+    }
+}
+
 fn host(text: &str) -> Result<Host, String> {
     let host = Host::parse(text).map_err(|error| error.to_string())?;
     if host.to_string() == text {
@@ -156,51 +256,4 @@ fn host(text: &str) -> Result<Host, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser as _;
-
-    #[derive(clap::Parser)]
-    struct Line {
-        #[command(flatten)]
-        bind: Bind,
-    }
-
-    fn bind(arguments: &[&str]) -> Outcome<Binding> {
-        let all = ["torno", "api", "--host", "api.example.org"];
-        let line = Line::try_parse_from(all.iter().chain(arguments)).unwrap();
-        line.bind.binding(1_000)
-    }
-
-    #[test]
-    fn the_defaults_are_the_narrow_ones_that_help_names() {
-        let row = bind(&[]).unwrap();
-        assert_eq!(row.id.as_str(), "api-api.example.org");
-        assert_eq!(row.endpoint.to_string(), "https://api.example.org:443");
-        assert_eq!(row.methods, [Method::parse("GET").unwrap()]);
-        assert_eq!(row.paths, [PathPattern::parse("/**").unwrap()]);
-        let scheme = Some("Bearer".to_owned());
-        let name = "authorization".to_owned();
-        assert_eq!(row.slot, Slot::Header { name, scheme });
-        assert_eq!((row.mode, row.expires_at), (Mode::Placeholder, None));
-    }
-
-    #[test]
-    fn basic_is_for_git_and_another_header_has_no_word() {
-        let row = bind(&["--basic", "x-access-token", "--expires", "1h"]).unwrap();
-        assert_eq!(row.mode, Mode::PlaceholderOrInject);
-        assert_eq!(row.expires_at, Some(4_600));
-        let row = bind(&["--header", "x-api-key", "--mode", "inject"]).unwrap();
-        let name = "x-api-key".to_owned();
-        assert_eq!(row.slot, Slot::Header { name, scheme: None });
-        assert_eq!(row.mode, Mode::Inject);
-    }
-
-    #[test]
-    fn what_the_vault_would_refuse_is_refused_here() {
-        assert!(bind(&["--header", "host"]).is_err());
-        assert!(bind(&["--basic", "a:b"]).is_err());
-        let row = bind(&["--plaintext"]).unwrap();
-        assert_eq!(row.endpoint.to_string(), "http://api.example.org:80");
-    }
-}
+mod tests;

@@ -174,7 +174,7 @@ impl Ask for Notary {
                 strip: yes
                     .slot
                     .iter()
-                    .map(|s| s.header_name().to_owned())
+                    .filter_map(|s| s.header_name().map(str::to_owned))
                     .collect(),
                 injection: yes.slot.map(|slot| Injection {
                     binding: BindingId::parse("b1").unwrap(),

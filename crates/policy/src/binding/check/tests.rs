@@ -18,6 +18,7 @@ fn sample() -> Binding {
         plaintext: false,
         methods: vec![Method::parse("GET").unwrap()],
         paths: vec![PathPattern::parse("/**").unwrap()],
+        denied: Vec::new(),
         slot: Slot::Header {
             name: "authorization".to_owned(),
             scheme: Some("Bearer".to_owned()),
@@ -173,4 +174,122 @@ fn no_credential_is_bound_to_a_metadata_service_or_to_nowhere() {
             "{text}"
         );
     }
+}
+
+fn query(parameter: &str) -> Binding {
+    let parameter = parameter.to_owned();
+    let slot = Slot::Query { parameter };
+    Binding { slot, ..sample() }
+}
+
+fn path(template: &str, paths: &[&str]) -> Binding {
+    let pattern = |text: &str| PathPattern::parse(text).unwrap();
+    let template = pattern(template);
+    Binding {
+        paths: paths.iter().map(|text| pattern(text)).collect(),
+        slot: Slot::Path { template },
+        ..sample()
+    }
+}
+
+// ATTACK: 080
+#[test]
+fn a_query_slot_has_one_plain_name_that_steers_nothing() {
+    for good in ["key", "api_key", "api-key", "X.Y", "access_token"] {
+        assert_eq!(query(good).check(), Ok(()), "{good}");
+    }
+    for bad in [
+        "",
+        "a b",
+        "a%41",
+        "a[]",
+        "a&b",
+        "a=b",
+        "a;b",
+        "k\u{e9}y",
+        &"a".repeat(65),
+    ] {
+        assert_eq!(query(bad).check(), Err(BindingError::Parameter), "{bad}");
+    }
+    for bad in ["_method", "_METHOD", "-method", ".method"] {
+        assert_eq!(
+            query(bad).check(),
+            Err(BindingError::SteeringParameter),
+            "{bad}"
+        );
+    }
+}
+
+#[test]
+fn a_path_slot_has_one_place_and_every_path_of_the_binding_has_it() {
+    assert_eq!(
+        path("/bot{credential}/**", &["/bot{credential}/getMe"]).check(),
+        Ok(())
+    );
+    assert_eq!(
+        path("/a/*/x-{credential}.json", &["/a/*/x-{credential}.json"]).check(),
+        Ok(())
+    );
+    for none in [
+        "/bot/**",
+        "/**",
+        "/{credential}/{credential}",
+        "/{credential}{credential}",
+    ] {
+        assert_eq!(
+            path(none, &[none]).check(),
+            Err(BindingError::Template),
+            "{none}"
+        );
+    }
+    let hidden = path("/a%2F{credential}", &["/a%2F{credential}"]);
+    assert_eq!(hidden.check(), Err(BindingError::Template));
+    for outside in ["/**", "/other", "/bot/getMe", "/bot*/getMe"] {
+        let Ok(pattern) = PathPattern::parse(outside) else {
+            continue;
+        };
+        let mut binding = path("/bot{credential}/**", &[]);
+        binding.paths = vec![pattern];
+        let refused = Err(BindingError::OutsideTemplate(outside.to_owned()));
+        assert_eq!(binding.check(), refused, "{outside}");
+    }
+    let stray = Binding {
+        paths: vec![PathPattern::parse("/bot{credential}/x").unwrap()],
+        ..sample()
+    };
+    assert!(matches!(stray.check(), Err(BindingError::StrayWord(_))));
+}
+
+#[test]
+fn a_list_of_denied_patterns_is_bounded() {
+    let denied = crate::binding::Denied {
+        methods: Vec::new(),
+        path: PathPattern::parse("/keys/**").unwrap(),
+    };
+    let with = |count| Binding {
+        denied: vec![denied.clone(); count],
+        ..sample()
+    };
+    assert_eq!(with(128).check(), Ok(()));
+    assert_eq!(with(129).check(), Err(BindingError::Denied));
+}
+
+// ATTACK: 096
+#[test]
+fn what_is_segment_safe_has_one_reading_everywhere() {
+    for safe in ["sk-live-0123abc", "123456:ABC-DEF_1.2~3"] {
+        assert!(is_segment_safe(safe.as_bytes()), "{safe}");
+    }
+    for unsafe_value in [
+        "", "a/b", "a%2Fb", "a b", "a?b", "a#b", "a;b", "a+b", "a\\b", "\u{e9}",
+    ] {
+        assert!(!is_segment_safe(unsafe_value.as_bytes()), "{unsafe_value}");
+    }
+}
+
+#[test]
+fn a_row_without_denied_patterns_is_written_as_before_there_were_any() {
+    let text = serde_json::to_string(&sample()).unwrap();
+    assert!(!text.contains("denied"), "{text}");
+    assert_eq!(serde_json::from_str::<Binding>(&text).unwrap(), sample());
 }

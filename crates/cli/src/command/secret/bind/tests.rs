@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Arguments become the row that is meant.
+
+use super::*;
+use clap::Parser as _;
+
+#[derive(clap::Parser)]
+struct Line {
+    #[command(flatten)]
+    bind: Bind,
+}
+
+fn bind(arguments: &[&str]) -> Outcome<Binding> {
+    let all = ["torno", "api", "--host", "api.example.org"];
+    let line = Line::try_parse_from(all.iter().chain(arguments)).unwrap();
+    line.bind.binding(1_000)
+}
+
+#[test]
+fn the_defaults_are_the_narrow_ones_that_help_names() {
+    let row = bind(&[]).unwrap();
+    assert_eq!(row.id.as_str(), "api-api.example.org");
+    assert_eq!(row.endpoint.to_string(), "https://api.example.org:443");
+    assert_eq!(row.methods, [Method::parse("GET").unwrap()]);
+    assert_eq!(row.paths, [PathPattern::parse("/**").unwrap()]);
+    let scheme = Some("Bearer".to_owned());
+    let name = "authorization".to_owned();
+    assert_eq!(row.slot, Slot::Header { name, scheme });
+    assert_eq!((row.mode, row.expires_at), (Mode::Placeholder, None));
+}
+
+#[test]
+fn basic_is_for_git_and_another_header_has_no_word() {
+    let row = bind(&["--basic", "x-access-token", "--expires", "1h"]).unwrap();
+    assert_eq!(row.mode, Mode::PlaceholderOrInject);
+    assert_eq!(row.expires_at, Some(4_600));
+    let row = bind(&["--header", "x-api-key", "--mode", "inject"]).unwrap();
+    let name = "x-api-key".to_owned();
+    assert_eq!(row.slot, Slot::Header { name, scheme: None });
+    assert_eq!(row.mode, Mode::Inject);
+}
+
+#[test]
+fn what_the_vault_would_refuse_is_refused_here() {
+    assert!(bind(&["--header", "host"]).is_err());
+    assert!(bind(&["--basic", "a:b"]).is_err());
+    let row = bind(&["--plaintext"]).unwrap();
+    assert_eq!(row.endpoint.to_string(), "http://api.example.org:80");
+}
+
+#[test]
+fn a_place_in_query_or_path_is_taken_and_a_path_defaults_to_its_template() {
+    let row = bind(&["--in", "query:key"]).unwrap();
+    let parameter = "key".to_owned();
+    assert_eq!(row.slot, Slot::Query { parameter });
+    assert_eq!(row.mode, Mode::Placeholder);
+    assert_eq!(row.paths, [PathPattern::parse("/**").unwrap()]);
+    let row = bind(&["--in", "path:/bot{credential}/**"]).unwrap();
+    let template = PathPattern::parse("/bot{credential}/**").unwrap();
+    assert_eq!(row.paths, std::slice::from_ref(&template));
+    assert_eq!(row.slot, Slot::Path { template });
+    let narrow = [
+        "--in",
+        "path:/bot{credential}/**",
+        "--path",
+        "/bot{credential}/getMe",
+    ];
+    assert_eq!(bind(&narrow).unwrap().paths.len(), 1);
+    for refused in [
+        &["--in", "query:_method"][..],
+        &["--in", "query:a b"],
+        &["--in", "path:/bot/**"],
+        &["--in", "path:/bot{credential}/**", "--path", "/other"],
+        &["--path", "/bot{credential}/x"],
+    ] {
+        assert!(bind(refused).is_err(), "{refused:?}");
+    }
+    for unread in ["header:x", "cookie:a", "query", "path:bot"] {
+        let all = ["torno", "api", "--host", "api.example.org", "--in", unread];
+        assert!(Line::try_parse_from(all).is_err(), "{unread}");
+    }
+}
+
+fn from_template(arguments: &[&str]) -> Outcome<Binding> {
+    let line = Line::try_parse_from(["torno", "api"].iter().chain(arguments)).unwrap();
+    line.bind.binding(1_000)
+}
+
+#[test]
+fn a_template_fills_what_was_not_said_and_denies_what_mints() {
+    let row = from_template(&["--template", "github"]).unwrap();
+    assert_eq!(row.endpoint.to_string(), "https://api.github.com:443");
+    assert_eq!(row.id.as_str(), "api-api.github.com");
+    assert!(
+        row.denied
+            .iter()
+            .any(|d| d.to_string() == "POST,PUT,PATCH /repos/*/*/keys/**")
+    );
+    let row = from_template(&["--template", "github", "--allow-minting"]).unwrap();
+    assert!(row.denied.is_empty());
+    let row = from_template(&["--template", "gitlab", "--host", "git.example.org"]).unwrap();
+    assert_eq!(row.endpoint.to_string(), "https://git.example.org:443");
+}
+
+#[test]
+fn a_template_is_narrowed_and_never_widened() {
+    let narrow = [
+        "--template",
+        "github",
+        "--method",
+        "GET",
+        "--path",
+        "/repos/acme/app/**",
+    ];
+    let row = from_template(&narrow).unwrap();
+    assert_eq!(row.methods, [Method::parse("GET").unwrap()]);
+    assert_eq!(
+        row.paths,
+        [PathPattern::parse("/repos/acme/app/**").unwrap()]
+    );
+    assert!(!row.denied.is_empty());
+    for wide in [
+        &["--template", "github", "--path", "/**"][..],
+        &["--template", "github", "--path", "/graphql"],
+        &["--template", "github", "--method", "DELETE"],
+        &["--template", "github", "--host", "ghe.example.org"],
+    ] {
+        assert!(from_template(wide).is_err(), "{wide:?}");
+    }
+    for mixed in [
+        &["--template", "github", "--mode", "inject"][..],
+        &["--template", "github", "--basic", "u"],
+        &["--template", "unknown"],
+        &["--host", "a.example", "--allow-minting"],
+        &[],
+    ] {
+        let line = Line::try_parse_from(["torno", "api"].iter().chain(mixed));
+        assert!(line.is_err(), "{mixed:?}");
+    }
+}

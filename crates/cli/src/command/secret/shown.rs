@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the vault has, for a person: credentials by name and bindings in full, never a value.
+
+use crate::clock;
+use crate::context::{Context, say};
+use crate::notary::{Notary, unexpected};
+use crate::stop::{Outcome, Stop};
+use std::fmt::Write as _;
+use torno_notary_protocol::operator::{CredentialRow, OperatorReply, OperatorRequest};
+use torno_policy::binding::{Binding, Slot};
+use torno_policy::names::CredentialName;
+
+async fn listed(context: &Context) -> Outcome<(Vec<CredentialRow>, Vec<Binding>)> {
+    let notary = Notary::open(context).await?;
+    match notary.ask(&OperatorRequest::List).await? {
+        OperatorReply::Listed {
+            credentials,
+            bindings,
+        } => Ok((credentials, bindings)),
+        _ => Err(unexpected()),
+    }
+}
+
+/// `torno secret show`.
+pub(super) async fn show(name: &CredentialName, context: &Context) -> Outcome {
+    let (credentials, mut bindings) = listed(context).await?;
+    let row = credentials.into_iter().find(|row| row.name == *name);
+    let row = row.ok_or_else(|| {
+        Stop::new(format!("there is no credential `{name}`"))
+            .next("see `torno secret list` for those there are")
+    })?;
+    bindings.retain(|binding| binding.credential == *name);
+    if context.json {
+        let value = serde_json::json!({ "credential": row, "bindings": bindings });
+        return context.show(&value, "");
+    }
+    let mut text = format!("{name}  version {}\n", row.version);
+    for binding in &bindings {
+        let _ = writeln!(text, "  {}", line(binding));
+        for denied in &binding.denied {
+            let denied = crate::printable::line(&denied.to_string());
+            let _ = writeln!(text, "    denied: {denied}");
+        }
+    }
+    say(&text)
+}
+
+pub(super) async fn list(context: &Context) -> Outcome {
+    let (credentials, bindings) = listed(context).await?;
+    if context.json {
+        let value = serde_json::json!({ "credentials": credentials, "bindings": bindings });
+        return context.show(&value, "");
+    }
+    let mut text = String::new();
+    for row in &credentials {
+        let revoked = if row.revoked { "  revoked" } else { "" };
+        text.push_str(&format!(
+            "{}  version {}  {}{revoked}\n",
+            row.name,
+            row.version,
+            clock::seconds(row.changed_at)
+        ));
+        let own = bindings
+            .iter()
+            .filter(|binding| binding.credential == row.name);
+        for binding in own {
+            text.push_str(&format!("  {}\n", line(binding)));
+        }
+    }
+    if credentials.is_empty() {
+        text.push_str("the vault holds nothing; `torno secret put NAME` stores a credential\n");
+    }
+    say(&text)
+}
+
+/// A binding in one line.
+pub(super) fn line(binding: &Binding) -> String {
+    let words = |items: Vec<String>| items.join(" ");
+    let place = match &binding.slot {
+        Slot::Header { name, scheme } => match scheme {
+            Some(scheme) => format!("in {name}: {scheme} …"),
+            None => format!("in {name}: …"),
+        },
+        Slot::Basic { user } => format!("as Basic of {user}"),
+        Slot::Query { parameter } => format!("in the query: {parameter}=…"),
+        Slot::Path { template } => format!("in the path: {template}"),
+    };
+    let denied = match binding.denied.len() {
+        0 => String::new(),
+        count => format!(
+            ", {count} denied (`torno secret show {}`)",
+            binding.credential
+        ),
+    };
+    let until = binding.expires_at.map(clock::seconds);
+    crate::printable::line(&format!(
+        "{}: {} {} {} {place}{}{denied}",
+        binding.id,
+        binding.endpoint,
+        words(binding.methods.iter().map(ToString::to_string).collect()),
+        words(binding.paths.iter().map(ToString::to_string).collect()),
+        until
+            .map(|until| format!(" until {until}"))
+            .unwrap_or_default()
+    ))
+}

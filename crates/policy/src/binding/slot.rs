@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The slot: the one place of a request that a credential is put into, and what the client has
+//! there. Decision and gate read it by this one code, so that what was judged is what is filled.
+
+use super::PathPattern;
+use crate::names::{CREDENTIAL_WORD, RequestPath};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::fmt;
+
+mod query;
+mod segment;
+
+pub(super) use query::fold;
+
+/// The one place of a request that the credential is put into.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Slot {
+    /// A header field, with an optional scheme word before the value: `Authorization: Bearer …`.
+    Header {
+        /// Lower-case field name; structural fields are refused.
+        name: String,
+        /// `Bearer`, `token`, or nothing.
+        scheme: Option<String>,
+    },
+    /// `Authorization: Basic base64(user:credential)`.
+    Basic {
+        /// The user name sent with it; no colon.
+        user: String,
+    },
+    /// The value of one parameter of the query, percent-encoded: `?key=…`.
+    Query {
+        /// The parameter's name, in the one spelling that is taken.
+        parameter: String,
+    },
+    /// One segment of the path, or the middle of one: `/bot…/sendMessage`.
+    Path {
+        /// A pattern in which one segment holds `{credential}`, as in `/bot{credential}/**`.
+        template: PathPattern,
+    },
+}
+
+/// What a client has in a slot of the query or path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// Nothing: the parameter or the segment is not there, or empty.
+    Nothing,
+    /// One placeholder and nothing else.
+    Placeholder,
+    /// Something of its own.
+    Own,
+    /// The place is there twice, or in a spelling that only some servers read as this one.
+    Twice,
+}
+
+/// What goes on the wire around the value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filling {
+    /// Everything of the target before it.
+    pub before: String,
+    /// Everything of the target after it.
+    pub after: String,
+}
+
+impl Slot {
+    /// The lower-case name of the header field that the slot fills, when it fills one.
+    #[must_use]
+    pub fn header_name(&self) -> Option<&str> {
+        match self {
+            Self::Header { name, .. } => Some(name),
+            Self::Basic { .. } => Some("authorization"),
+            Self::Query { .. } | Self::Path { .. } => None,
+        }
+    }
+
+    /// What the client has there; nothing for a header, which is judged by its fields, and for a
+    /// path that is none of the template's.
+    #[must_use]
+    pub fn held(&self, path: &RequestPath) -> Option<Held> {
+        match self {
+            Self::Header { .. } | Self::Basic { .. } => None,
+            Self::Query { parameter } => Some(query::held(path.query(), parameter)),
+            Self::Path { template } => segment::held(template, path),
+        }
+    }
+
+    /// The target with `{credential}` where this slot is a segment of it.
+    #[must_use]
+    pub fn named<'a>(&self, path: &'a RequestPath) -> Cow<'a, RequestPath> {
+        match self {
+            Self::Header { .. } | Self::Basic { .. } | Self::Query { .. } => Cow::Borrowed(path),
+            Self::Path { template } => match segment::place(template, path) {
+                Some(place) => Cow::Owned(path.replaced(place, CREDENTIAL_WORD)),
+                None => Cow::Borrowed(path),
+            },
+        }
+    }
+
+    /// How the target is filled: what stands in the slot goes, every other byte stays. Nothing when
+    /// the slot is a header, is there twice, or a placeholder stands elsewhere too.
+    #[must_use]
+    pub fn fill(&self, path: &RequestPath) -> Option<Filling> {
+        let filling = match self {
+            Self::Header { .. } | Self::Basic { .. } => None,
+            Self::Query { parameter } => {
+                let (before, after) = query::fill(path.query(), parameter)?;
+                let before = format!("{}?{before}", path.path());
+                Some(Filling { before, after })
+            }
+            Self::Path { template } => {
+                let place = segment::place(template, path)?;
+                let before = path.path().get(..place.start)?.to_owned();
+                let mut after = path.path().get(place.end..)?.to_owned();
+                if let Some(query) = path.query() {
+                    after.push('?');
+                    after.push_str(query);
+                }
+                Some(Filling { before, after })
+            }
+        };
+        let named = |text: &str| text.contains(CREDENTIAL_WORD);
+        filling.filter(|filling| !named(&filling.before) && !named(&filling.after))
+    }
+
+    /// Whether both fill the same place, or may: a request can't carry both then.
+    #[must_use]
+    pub fn contests(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Query { parameter }, Self::Query { parameter: other }) => {
+                fold(parameter) == fold(other)
+            }
+            (Self::Path { .. }, Self::Path { .. }) => true,
+            _ => self.header_name().is_some() && self.header_name() == other.header_name(),
+        }
+    }
+}
+
+/// `header:authorization`, `basic:git`, `query:key`, `path:/bot{credential}/**`: for the record.
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header { name, .. } => write!(f, "header:{name}"),
+            Self::Basic { user } => write!(f, "basic:{user}"),
+            Self::Query { parameter } => write!(f, "query:{parameter}"),
+            Self::Path { template } => write!(f, "path:{template}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
