@@ -359,20 +359,34 @@ async fn a_revoked_credential_resets_its_streams_alone_and_a_kill_ends_the_conne
 
 #[tokio::test]
 async fn a_stream_that_its_client_left_is_dropped_at_once() {
-    let script = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n";
-    let stage = stage(Notary::yes(), fixed(script)).await;
+    let events = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n";
+    let script: Script = std::sync::Arc::new(move |request| {
+        let is_silent = request.starts_with(b"GET /silent");
+        if is_silent { Vec::new() } else { events.into() }
+    });
+    let stage = stage(Notary::yes(), script).await;
     let client = Client::to(&stage).await;
+    let ended = async |count: usize| {
+        for _ in 0..100 {
+            if stage.notary.outcomes.lock().unwrap().len() == count {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("the exchange went on");
+    };
+    // While its answer comes, and before there is one.
     let (answer, mut body) = client.open(to("/").body(()).unwrap(), true).await;
     let answer = answer.await.unwrap();
     body.send_reset(h2::Reason::CANCEL);
     drop(answer);
-    for _ in 0..100 {
-        if stage.notary.outcomes.lock().unwrap().len() == 1 {
-            return;
-        }
+    ended(1).await;
+    let (_answer, mut body) = client.open(to("/silent").body(()).unwrap(), true).await;
+    while stage.origin.count() < 2 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("the exchange went on");
+    body.send_reset(h2::Reason::CANCEL);
+    ended(2).await;
 }
 
 #[tokio::test]
