@@ -385,7 +385,8 @@ fn binding(dice: &mut Dice, at: usize, named: &[CredentialName]) -> Binding {
         } else {
             methods(&dice.some(&METHODS))
         },
-        path: patterns(&[dice.pick(&["/A", "/**", "/bot{credential}/*", "/*"])]).remove(0),
+        path: patterns(&[dice.pick(&["/A", "/**", "/**", "/**", "/bot{credential}/*", "/*"])])
+            .remove(0),
     });
     Binding {
         id: BindingId::parse(&format!("b{at}")).unwrap(),

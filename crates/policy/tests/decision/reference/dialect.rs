@@ -101,7 +101,7 @@ impl<'a> Judge<'a> {
                 let path = self.facts.path.path();
                 let below = path.strip_prefix(&registry.under).unwrap_or(path);
                 let names: Vec<&str> = below.split('/').skip(1).collect();
-                let plain = !below.contains('%');
+                let plain = !below.contains(['%', '{']);
                 let reads = (method == "GET" || method == "HEAD") && names.len() <= 2;
                 let named = names.len() == 1 && names != [""];
                 plain && (reads || (registry.publish && method == "PUT" && named))
