@@ -8,6 +8,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use torno_audit::record::{EndCause, Source};
 use torno_audit::{
     AppendError, Durability, Entry, Event, Opening, Recorder, Settings, ShortText, SigningKey,
@@ -17,14 +18,20 @@ use torno_audit::{
 const PAGE: usize = 4096;
 const PAGES: usize = 40;
 
+/// One at a time: a child that is on its way to `mount` or `umount` shares, for that moment, the
+/// lock that a record holds on its directory.
+static ALONE: Mutex<()> = Mutex::new(());
+
 /// A mounted tmpfs; unmounted when dropped.
 struct SmallDisk {
+    _alone: MutexGuard<'static, ()>,
     _holder: tempfile::TempDir,
     path: PathBuf,
 }
 
 impl SmallDisk {
     fn mount() -> Option<Self> {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let holder = tempfile::tempdir().unwrap();
         let path = holder.path().join("disk");
         fs::create_dir(&path).unwrap();
@@ -34,6 +41,7 @@ impl SmallDisk {
             .arg(&path)
             .output();
         let disk = Self {
+            _alone: alone,
             _holder: holder,
             path,
         };

@@ -29,6 +29,7 @@ fn api() -> Vec<Value> {
         "git": { "repository": "/a/b", "operation": { "push": [
             { "name": "refs/heads/a", "change": "create" },
         ] } },
+        "content": { "jsonrpc": ["tools/list"] },
     } });
     vec![
         json!({ "authenticate": { "token": "t" } }),
