@@ -131,6 +131,10 @@ fn phrase(status: u16) -> &'static str {
     }
 }
 
+/// LIMIT: what is read and thrown away after an answer that came first, so that the client reads it
+/// before its connection or stream is reset.
+pub(crate) const DRAIN_BYTES: usize = 1 << 20;
+pub(crate) const DRAIN_WAIT: Duration = Duration::from_secs(2);
 /// LIMIT: equal refusals within a second are one record; a loop that polls stays readable.
 const COALESCE: Duration = Duration::from_secs(1);
 /// LIMIT: kinds of refusal that are counted at once; at the limit all are written and forgotten.

@@ -5,7 +5,7 @@
 use super::answer::{fields, last_chunk};
 use crate::forward::body::{Body, Step, push_chunk};
 use crate::head::Framing;
-use crate::refuse::Fault;
+use crate::refuse::{DRAIN_BYTES, DRAIN_WAIT, Fault};
 use crate::wire::{Source, StreamError, Writer};
 use bytes::Bytes;
 use h2::{RecvStream, SendStream};
@@ -146,6 +146,23 @@ pub(super) async fn from_stream(
         Some(_) => return Err(not_its_length()),
     }
     Ok(to.flush().await?)
+}
+
+/// Reads and throws away what a client still sends after its answer is complete. Dropped at once,
+/// the stream would be reset, and some clients lose the answer over that.
+pub(super) async fn drain(stream: &mut RecvStream) {
+    let draining = async {
+        let mut drained = 0;
+        while let Some(Ok(piece)) = poll_fn(|cx| stream.poll_data(cx)).await {
+            drained += piece.len();
+            let released = stream.flow_control().release_capacity(piece.len());
+            if drained > DRAIN_BYTES || released.is_err() {
+                return;
+            }
+        }
+    };
+    // Late or not, the stream ends here.
+    let _ = tokio::time::timeout(DRAIN_WAIT, draining).await;
 }
 
 fn not_its_length() -> Broken {

@@ -99,7 +99,12 @@ impl Exchange {
             }
         };
         match told {
-            Ok(()) => Told::Whole,
+            Ok(()) => {
+                // The pipeline is done; its end of the pipe may go.
+                drop((from, to));
+                carry::drain(&mut body).await;
+                Told::Whole
+            }
             Err(Broken::Form(fault)) => {
                 respond.send_reset(Code::PROTOCOL_ERROR);
                 Told::Fault(fault)

@@ -4,12 +4,11 @@
 use crate::accept::Limits;
 use crate::head::{Head, HeadScan};
 use crate::identify::{Opening, not_http, opening};
-use crate::refuse::{self, Fault, Form};
+use crate::refuse::{self, DRAIN_BYTES, DRAIN_WAIT, Fault, Form};
 use crate::revoke::Live;
 use crate::wire::{Duplex, ReadBuffer, Source, StreamError};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use torno_policy::{Reason, Refusal};
 
@@ -113,8 +112,3 @@ impl Client {
         let _ = tokio::time::timeout(DRAIN_WAIT, draining).await;
     }
 }
-
-/// LIMIT: what is read and thrown away after a refusal, so that the client reads the answer
-/// before its connection is reset.
-const DRAIN_BYTES: usize = 1 << 20;
-const DRAIN_WAIT: Duration = Duration::from_secs(2);

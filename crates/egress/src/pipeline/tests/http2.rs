@@ -272,6 +272,22 @@ async fn a_refusal_or_a_panic_of_one_stream_leaves_the_others() {
 }
 
 #[tokio::test]
+async fn a_refused_stream_is_not_reset_while_its_body_still_comes() {
+    let notary = Notary::new(|_| Err(no(Reason::PathNotGranted)));
+    let stage = stage(notary, fixed(OK)).await;
+    let client = Client::to(&stage).await;
+    let request = to("/no").method("POST").body(()).unwrap();
+    let (answer, mut body) = client.open(request, false).await;
+    let refused = told(answer.await.unwrap()).await;
+    assert_eq!(refused.status, 403);
+    let reset = std::future::poll_fn(|cx| body.poll_reset(cx));
+    let reset = tokio::time::timeout(Duration::from_millis(300), reset).await;
+    assert!(reset.is_err(), "{reset:?}");
+    body.send_data(Bytes::from_static(b"late"), true).unwrap();
+    assert_eq!(client.get("/no").await.status, 403);
+}
+
+#[tokio::test]
 async fn a_stream_for_another_host_is_misdirected_and_no_other_host_is_reached() {
     // ATTACK: 066
     let stage = stage(Notary::yes(), fixed(OK)).await;
