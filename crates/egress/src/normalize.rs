@@ -60,6 +60,9 @@ pub(crate) struct Request {
     pub(crate) protocol: Protocol,
 }
 
+/// LIMIT: what is read of a push before its commands are whole, as sent.
+const PUSH_BYTES_MAX: usize = 2 * git::COMMAND_BYTES_MAX;
+
 impl Request {
     /// Whether git commands stand at the start of the body and are part of the question.
     pub(crate) fn is_push(&self) -> bool {
@@ -85,6 +88,8 @@ impl Request {
         is_whole: bool,
     ) -> Result<bool, Fault> {
         match reading {
+            // Unpacked from its start each time: what is sent has its bound too.
+            Reading::Push if body.len() > PUSH_BYTES_MAX => Err(git::too_many_references()),
             Reading::Push => {
                 let is_taken = self.read_commands(body, self.push_is_gzip()?)?;
                 if is_whole && !is_taken {

@@ -223,8 +223,7 @@ fn explain_request(layers: &Layers<'_>, standing: &Standing, facts: &RequestFact
         phase: standing.phase,
         credential: credential_name,
     };
-    let judgement = layers.organisation.judge_request(subject, facts);
-    let organisation = organisation_opinion(judgement);
+    let organisation = judged_by_organisation(layers, subject, (facts, injection.as_ref()));
 
     let mut opinions = vec![running(), organisation];
     match cover {
@@ -296,6 +295,34 @@ fn standing<'a>(layers: &Layers<'a>) -> Result<&'a Standing, Opinion> {
 
 fn running() -> Opinion {
     Opinion::allow(Layer::Standing, RuleName::new("standing"))
+}
+
+/// The organisation's opinion of what the client sent, and of what goes out where a binding fills a
+/// segment of the path by itself: the stricter of the two.
+fn judged_by_organisation(
+    layers: &Layers<'_>,
+    subject: Subject<'_>,
+    (facts, injection): (&RequestFacts, Option<&PermittedInjection>),
+) -> Opinion {
+    let judge = |facts: &RequestFacts| {
+        organisation_opinion(layers.organisation.judge_request(subject, facts))
+    };
+    let as_said = judge(facts);
+    let sent = injection.map(|injection| injection.slot.named(&facts.path));
+    match sent {
+        Some(sent) if *sent != facts.path => {
+            let as_sent = judge(&RequestFacts {
+                path: sent.into_owned(),
+                ..facts.clone()
+            });
+            if as_sent.verdict() < as_said.verdict() {
+                as_sent
+            } else {
+                as_said
+            }
+        }
+        Some(_) | None => as_said,
+    }
 }
 
 fn organisation_opinion(judgement: Judgement) -> Opinion {

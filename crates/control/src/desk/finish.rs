@@ -164,6 +164,9 @@ async fn kill_one(
 
 /// Nothing of a killed session goes on being copied in or brought back.
 async fn end_porters(desk: &Desk, session: &SessionId) {
+    desk.sessions.with(session, |row| row.is_killed = true);
+    // One that is being ordered is ordered by now.
+    drop(desk.spawning.lock().await);
     let session = session.clone();
     if let Err(error) = desk.order(&Order::EndPorters { session }).await {
         tracing::error!("porters: {error:#}");

@@ -28,6 +28,8 @@ pub(super) async fn run(
     descriptors.extend_from_slice(give);
     {
         let _turn = desk.spawning.lock().await;
+        let is_killed = desk.sessions.with(session, |row| row.is_killed);
+        anyhow::ensure!(is_killed != Some(true), "the session was killed");
         desk.supervisor
             .send(&order.encode(), &descriptors)
             .await

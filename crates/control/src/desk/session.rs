@@ -44,6 +44,8 @@ impl Life {
 /// A session's row.
 pub(super) struct Session {
     pub(super) life: Life,
+    /// A kill has begun: no porter starts any more.
+    pub(super) is_killed: bool,
     pub(super) isolation: Isolation,
     pub(super) workspace: WorkspaceMode,
     pub(super) began_at: u64,
@@ -87,6 +89,7 @@ impl Sessions {
     pub(super) fn begin(&self, id: &SessionId, beginning: &Beginning) {
         let row = Session {
             life: Life::Starting,
+            is_killed: false,
             isolation: beginning.isolation,
             workspace: beginning.workspace,
             began_at: beginning.began_at,

@@ -119,6 +119,10 @@ pub(crate) async fn send(
     let ahead = std::mem::take(&mut upload.ahead);
     tally.count(&ahead)?;
     push(&mut out, &ahead, is_chunked);
+    if upload.room.is_some() {
+        write_out(to, &mut out).await?;
+        upload.room = None;
+    }
     if let Some(trailers) = upload.trailers.take() {
         push_trailers(&mut out, &trailers, tally)?;
         return write_out(to, &mut out).await;

@@ -97,10 +97,21 @@ async fn exchanges(
         }
         let uploading = carry::to_stream(&mut body, &mut source, (&mut stream, Duration::MAX));
         let bringing = bring(response, &mut to);
-        // A far end that wants no more of the body has answered, or will not.
-        let (uploaded, brought) = tokio::join!(uploading, bringing);
-        brought?;
-        uploaded?;
+        tokio::pin!(uploading, bringing);
+        tokio::select! {
+            biased;
+            uploaded = &mut uploading => {
+                bringing.await?;
+                uploaded?;
+            }
+            // It wants no more of the body, and what is left of it must meet no other call: the
+            // next one finds the connection gone, at once.
+            brought = &mut bringing => {
+                brought?;
+                let _next = heads.recv().await;
+                return Err(Broken::Reset);
+            }
+        }
     }
     Ok(())
 }

@@ -184,6 +184,10 @@ pub(crate) fn graphql_query(query: &str) -> Result<Content, Fault> {
         "GET GraphQL with `query`, `operationName` and `variables`, each once and in UTF-8",
     )
     .at(Location::Query);
+    // Some servers split at it too.
+    if query.contains(';') {
+        return Err(fault);
+    }
     let (mut document, mut name, mut variables) = (None, None, None);
     for pair in query.split('&') {
         let (key, value) = pair.split_once('=').ok_or_else(|| fault.clone())?;

@@ -40,6 +40,12 @@ pub(super) fn judge(head: &Head) -> Result<Judged, Fault> {
         own_credentials: Vec::new(),
     };
     let named = connection_named(head);
+    // Dropped, they would not say to the far end what they said here.
+    if named.iter().any(|name| name.starts_with("content-")) {
+        return Err(Fault::malformed(
+            "name no Content-* field in Connection: they are for the far end",
+        ));
+    }
     for field in head.fields() {
         let before = judged.presented.len();
         search(&mut judged.presented, field);

@@ -124,6 +124,10 @@ pub(crate) fn read_commands(body: &[u8], gzip: bool) -> Result<Commands, Fault> 
     Ok(Commands::More)
 }
 
+pub(crate) fn too_many_references() -> Fault {
+    Fault::new(Reason::TooLarge, "push fewer references at once")
+}
+
 /// LIMIT: gzip input that is unpacked at once.
 const GZIP_STEP_BYTES: usize = 256;
 
@@ -133,10 +137,7 @@ fn parse_commands(mut body: &[u8]) -> Result<Commands, Fault> {
     loop {
         let Some((packet, rest)) = take_packet(body)? else {
             return if whole > COMMAND_BYTES_MAX {
-                Err(Fault::new(
-                    Reason::TooLarge,
-                    "push fewer references at once",
-                ))
+                Err(too_many_references())
             } else {
                 Ok(Commands::More)
             };

@@ -481,3 +481,30 @@ fn the_fuzz_targets_hold_on_mutated_seeds() {
         }
     }
 }
+
+#[test]
+fn a_push_whose_commands_never_come_is_not_read_for_ever() {
+    // Empty stored blocks of deflate: as long as one likes, and nothing when unpacked.
+    let empty = [&[0_u8, 0, 0, 0xff, 0xff][..]; 4096].concat();
+    let start = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3];
+    let body = [&start[..], &empty].concat();
+    let head = b"POST /a/b.git/git-receive-pack HTTP/1.1\r\nhost: allow.test\r\n\
+        content-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n";
+    let mut request = read(head).unwrap();
+    assert_eq!(request.take(Reading::Push, &body, false), Ok(false));
+    let long = [&start[..], &empty.repeat(8)].concat();
+    let fault = request.take(Reading::Push, &long, false).unwrap_err();
+    assert_eq!(fault.reason, Reason::TooLarge);
+}
+
+#[test]
+fn connection_does_not_take_away_what_says_how_a_body_is_read() {
+    for name in ["content-type", "Content-Encoding", "close, content-length"] {
+        let head = format!(
+            "POST /graphql HTTP/1.1\r\nhost: allow.test\r\nconnection: {name}\r\n\
+             content-type: application/json\r\ncontent-length: 2\r\n\r\n"
+        );
+        let fault = read(head.as_bytes()).err().unwrap();
+        assert_eq!(fault.reason, Reason::MalformedRequest, "{name}");
+    }
+}

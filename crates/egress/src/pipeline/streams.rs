@@ -16,6 +16,7 @@ use crate::revoke::Live;
 use crate::wire::{Duplex, ReadBuffer};
 use http::header::CONTENT_TYPE;
 use std::sync::Arc;
+use torno_policy::names::RequestPath;
 
 /// Serves a connection on which HTTP/2 was chosen, until it ends.
 pub(super) async fn serve(pipeline: &Arc<Pipeline>, io: Box<dyn Duplex>, arrival: &Arrival) {
@@ -42,7 +43,7 @@ async fn serve_one(pipeline: &Pipeline, opened: Opened, arrival: &Arrival) {
     let registered = pipeline.revocations.register();
     let live = Arc::clone(&registered.live);
     let (parts, exchange, io) = Exchange::new(opened, &pipeline.limits);
-    let target = format!("{} {}", arrival.asked, parts.uri.path());
+    let target = format!("{} {}", arrival.asked, RequestPath::shown(parts.uri.path()));
     let admitted = pipeline.usage.admit();
     let rendered = match &admitted {
         Ok(_) => render(&parts, exchange.is_whole()),

@@ -25,12 +25,18 @@ impl Denied {
         if !self.methods.is_empty() && !self.methods.contains(method) {
             return false;
         }
+        self.path.means(path)
+    }
+}
+
+impl PathPattern {
+    /// Whether the path is meant in any reading that a server may have of it: for who forbids, or
+    /// must not be passed by.
+    pub(crate) fn means(&self, path: &RequestPath) -> bool {
         let mut readings = path.readings();
         readings.push(path.clone());
-        let readings = readings.iter().flat_map(endings);
-        readings
-            .into_iter()
-            .any(|p| self.path.is_match_in_any_case(&p))
+        let mut readings = readings.iter().flat_map(endings);
+        readings.any(|path| self.is_match_in_any_case(&path))
     }
 }
 

@@ -124,7 +124,7 @@ fn cover_of_request<'a>(
     }
     let usable = |binding: &&Binding| is_usable(grant, binding, phase, facts);
     let bindings: Vec<_> = layers.bindings.iter().filter(usable).collect();
-    let speaking = dialect::here(grant, phase, facts);
+    let speaking = dialect::here(grant, phase, (facts, &bindings));
     if !speaking.is_empty() {
         return Ok(Cover {
             rules: dialect::covering(&speaking, facts)?,

@@ -4,13 +4,13 @@
 
 use super::cover::{has_path, is_endpoint_of};
 use super::{Opinion, hint, near_miss};
-use crate::binding::PathPattern;
+use crate::binding::{Binding, PathPattern};
 use crate::decision::{Layer, Reason};
 use crate::facts::{Content, ContentKind, GraphqlOperation, RequestFacts};
 use crate::grant::{AllowRule, Dialect, Grant};
-use crate::names::RequestPath;
 use crate::registry::{self, Operation};
 use crate::standing::Phase;
+use std::borrow::Cow;
 
 /// What a rule's dialect says of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,38 +21,26 @@ pub(super) enum Fit {
     Unread(ContentKind),
 }
 
-/// The rules with a dialect at the request's place.
-pub(super) fn here<'a>(grant: &'a Grant, phase: Phase, facts: &RequestFacts) -> Vec<&'a AllowRule> {
+/// The rules with a dialect at the request's place, in every spelling that a server could take for
+/// it, and where a binding that fills the path itself would send it.
+///
+/// ATTACK: 075, 078 – a server that decodes slashes, folds case or drops the end of a path would
+/// see the endpoint where a wider rule saw another path.
+pub(super) fn here<'a>(
+    grant: &'a Grant,
+    phase: Phase,
+    (facts, bindings): (&RequestFacts, &[&Binding]),
+) -> Vec<&'a AllowRule> {
+    let mut paths = vec![Cow::Borrowed(&facts.path)];
+    paths.extend(bindings.iter().map(|binding| binding.judged(&facts.path)));
+    let is_meant = |pattern: &PathPattern| paths.iter().any(|path| pattern.means(path));
     let is_here = |rule: &&AllowRule| {
         rule.dialect != Dialect::Plain
             && rule.phase == phase
             && is_endpoint_of(rule, facts)
-            && reads_like(rule, &facts.path)
+            && rule.paths.iter().any(is_meant)
     };
     grant.allow.iter().filter(is_here).collect()
-}
-
-/// ATTACK: 075, 078 – a server that decodes slashes, folds case or drops the last slash would see
-/// the endpoint where a wider rule saw another path.
-fn reads_like(rule: &AllowRule, path: &RequestPath) -> bool {
-    let folded = |text: &str| text.to_ascii_lowercase().replace("%2f", "%2F");
-    let mut readings = path.readings();
-    readings.push(path.clone());
-    let mut spellings: Vec<RequestPath> = Vec::new();
-    for reading in readings {
-        let whole = folded(reading.path());
-        let cut = whole.trim_end_matches('/');
-        spellings.extend(
-            [whole.as_str(), cut]
-                .map(RequestPath::parse_named)
-                .into_iter()
-                .flatten(),
-        );
-    }
-    rule.paths.iter().any(|pattern| {
-        let pattern = PathPattern::parse(&folded(&pattern.to_string()));
-        pattern.is_ok_and(|pattern| spellings.iter().any(|path| pattern.is_match(path)))
-    })
 }
 
 /// The rules that cover the request, or why none of them does.
@@ -96,7 +84,7 @@ pub(super) fn unread(grant: &Grant, phase: Phase, facts: &RequestFacts) -> Optio
     if facts.content.is_some() {
         return None;
     }
-    let here = here(grant, phase, facts);
+    let here = here(grant, phase, (facts, &[]));
     let mut kinds = able(&here, facts)
         .into_iter()
         .filter_map(|rule| match fit(rule, facts) {

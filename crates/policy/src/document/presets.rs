@@ -69,6 +69,13 @@ impl Preset {
                 "a preset opens no WebSocket; give this host a rule of its own".to_owned(),
             ));
         }
+        if allowed.iter().any(|rule| rule.dialect != Dialect::Plain) {
+            return Err(at_all(
+                "a preset judges methods and paths alone; give `registry`, `graphql` and \
+                 `jsonrpc` a rule of their own"
+                    .to_owned(),
+            ));
+        }
         let hosts = allowed.into_iter().map(|rule| PresetHost {
             host: rule.host,
             scheme: rule.scheme,

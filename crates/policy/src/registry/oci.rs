@@ -54,8 +54,13 @@ fn of_a_token(query: Option<&str>) -> Operation {
         let plain = |b: u8| b.is_ascii_alphanumeric() || b":/._-".contains(&b);
         scope.starts_with("repository:") && scope.ends_with(":pull") && scope.bytes().all(plain)
     };
-    let named = query.matches("scope").count();
-    if !scopes.is_empty() && named == scopes.len() && scopes.iter().all(pulls) {
+    // Others ask for more than to pull, as `offline_token` does, or are these in another spelling.
+    let known = |pair: &str| {
+        let name = pair.split('=').next().unwrap_or_default();
+        matches!(name, "scope" | "service" | "client_id" | "account")
+    };
+    let plain = query.split('&').all(known) && !query.contains(';');
+    if !scopes.is_empty() && plain && scopes.iter().all(pulls) {
         Operation::Read
     } else {
         Operation::Account

@@ -89,6 +89,7 @@ fn a_graphql_query_in_the_url_is_read_once_and_whole() {
         "query",
         "query=",
         "query={a}&query=mutation{b}",
+        "query={a(s:\"x;query=mutation{m};\")}",
         "query={a}&%71uery=mutation{b}",
         "query={a}&Query=mutation{b}",
         "query={a}&id=1",

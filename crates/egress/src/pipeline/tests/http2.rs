@@ -313,6 +313,26 @@ async fn a_stream_for_another_host_is_misdirected_and_no_other_host_is_reached()
 }
 
 #[tokio::test]
+async fn a_stream_that_is_refused_at_once_has_no_placeholder_in_its_record() {
+    // ATTACK: 110
+    let stage = stage(Notary::yes(), fixed(OK)).await;
+    let client = Client::to(&stage).await;
+    let path = format!("/bot{}/getMe", placeholder().as_str());
+    let request = to(&path).header("host", "other.test").body(()).unwrap();
+    let (answer, _) = client.open(request, true).await;
+    assert_eq!(told(answer.await.unwrap()).await.status, 421);
+    let refused = stage.notary.refused.lock().unwrap();
+    assert!(!refused.is_empty());
+    for one in refused.iter() {
+        assert!(
+            !one.target.contains(placeholder().as_str()),
+            "{}",
+            one.target
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_placeholder_in_a_trailer_of_a_stream_ends_the_request() {
     // ATTACK: 086
     let stage = stage(Notary::bearer(), fixed(OK)).await;

@@ -14,12 +14,18 @@ impl<'a> Judge<'a> {
     pub(super) fn speaking(&self) -> Vec<&'a AllowRule> {
         let mut speaking = Vec::new();
         for rule in &self.world.grant.allow {
-            let raw = self.facts.path.path();
-            let open = raw.replace("%2F", "/");
+            let mut paths = vec![self.facts.path.path().to_owned()];
+            for binding in &self.world.bindings {
+                if self.usable(binding, |secret| self.in_phase(secret.phase)) {
+                    paths.push(self.judged(binding));
+                }
+            }
             let mut spellings = Vec::new();
-            for path in [raw, open.as_str()] {
-                spellings.push(path.to_owned());
-                spellings.push(path.trim_end_matches('/').to_owned());
+            for path in paths {
+                for path in [path.replace("%2F", "/"), path] {
+                    spellings.push(path.trim_end_matches('/').to_owned());
+                    spellings.push(path);
+                }
             }
             let named = rule.paths.iter().any(|pattern| {
                 let pattern = pattern.to_string();
