@@ -60,7 +60,8 @@ pub(crate) async fn ensure(context: &Context, socket: &Path) -> Outcome {
         match start(context, &scope).await {
             Ok(()) => return Ok(()),
             // Without a group of its own it comes up all the same, and says what it lacks.
-            Err(_) => context.progress("systemd gives no group; starting tornod without one"),
+            Err(_) => context
+                .progress("tornod did not come up in a group of its own; starting it without one"),
         }
     }
     start(context, &[]).await

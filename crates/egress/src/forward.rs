@@ -143,7 +143,9 @@ async fn send_head(
         let mut both = zeroize::Zeroizing::new(Vec::with_capacity(size));
         both.extend_from_slice(head.bytes());
         both.extend_from_slice(&small);
-        upstream.io.write_all(&both).await
+        let written = upstream.io.write_all(&both).await;
+        upload.room = None;
+        written
     } else {
         upstream.io.write_all(head.bytes()).await
     };

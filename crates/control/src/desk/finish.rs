@@ -85,8 +85,9 @@ pub(super) async fn kill(
     // Everything is cut before anything is cleaned up: no session waits for another's files.
     let mut counts = BTreeMap::new();
     for (_, id) in targets.iter().filter(|(first, _)| *first) {
-        end_porters(desk, id).await;
+        desk.sessions.with(id, |row| row.is_killed = true);
         counts.insert(id.clone(), destroy(desk, id).await.unwrap_or((0, u32::MAX)));
+        end_porters(desk, id).await;
     }
     let mut killed = Vec::new();
     for (first, id) in targets {
@@ -164,7 +165,6 @@ async fn kill_one(
 
 /// Nothing of a killed session goes on being copied in or brought back.
 async fn end_porters(desk: &Desk, session: &SessionId) {
-    desk.sessions.with(session, |row| row.is_killed = true);
     // One that is being ordered is ordered by now.
     drop(desk.spawning.lock().await);
     let session = session.clone();

@@ -105,10 +105,9 @@ async fn exchanges(
                 uploaded?;
             }
             // It wants no more of the body, and what is left of it must meet no other call: the
-            // next one finds the connection gone, at once.
+            // connection ends behind the answer, and no pool keeps it.
             brought = &mut bringing => {
                 brought?;
-                let _next = heads.recv().await;
                 return Err(Broken::Reset);
             }
         }

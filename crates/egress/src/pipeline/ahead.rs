@@ -102,8 +102,14 @@ impl Pipeline {
             buffer: &mut client.buffer,
             wait: self.limits.head_wait,
         };
+        let room = Arc::clone(&self.ahead).acquire_owned();
+        let room = tokio::time::timeout(AHEAD_WAIT, room).await;
+        upload.room = room.ok().and_then(Result::ok);
+        if upload.room.is_none() {
+            let hint = "too many bodies of this session are judged at once: try again";
+            return Err(Fault::new(Reason::LimitReached, hint));
+        }
         let reading = async {
-            upload.room = Arc::clone(&self.ahead).acquire_owned().await.ok();
             loop {
                 let more = upload.read_ahead(&mut source).await;
                 let more = more.map_err(|error| error.into_fault(stopped, stopped))?;
