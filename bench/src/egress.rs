@@ -3,18 +3,23 @@
 //! the machine does falls on all of them.
 
 use crate::load_report::LoadReport;
-use crate::memory::Watch;
+use crate::memory::{Cost, Watch};
 use crate::peer::{self, Kind, Peer, Tools};
-use crate::rows::{Measured, Row, TORNO, Target, rows};
+use crate::rows::{Measured, REVERSE_PROXY, Row, TORNO, Target, rows};
 use crate::sandboxed::{self, Torno};
 use crate::site::{Body, LARGE, SECRET, SMALL, Site};
 use anyhow::{Context, Result};
 use std::process::{Child, Command, Stdio};
 
 /// What has to hold (`docs/benchmarks.md`).
-pub const TARGETS: [Target; 2] = [
-    Target::RatioAtLeast("requests_per_second_64", "mitmproxy", 10.0),
-    Target::RatioAtLeast("requests_per_second_64", "squid", 1.0),
+pub const TARGETS: [Target; 7] = [
+    Target::RatioAtLeast("requests_per_second_64", "mitmproxy", 25.0),
+    Target::RatioAtLeast("requests_per_second_64", "squid", 1.5),
+    Target::RatioAtLeast("requests_per_second_64", REVERSE_PROXY, 0.75),
+    Target::RatioAtLeast("requests_per_second_16_new", REVERSE_PROXY, 0.75),
+    Target::RatioAtLeast("requests_per_second_16_new", "squid", 3.0),
+    Target::RatioAtLeast("throughput_100_mb", REVERSE_PROXY, 1.0),
+    Target::MoreByAtMost("latency_p99_1", REVERSE_PROXY, 0.3),
 ];
 
 /// What peers are sent in place of the secret: as long as one of Torno's placeholders.
@@ -65,16 +70,18 @@ struct Figures {
     p99: Measured,
     megabytes: Measured,
     memory: Measured,
+    cpu: Measured,
 }
 
 impl Figures {
-    fn all(&mut self) -> [&mut Measured; 5] {
+    fn all(&mut self) -> [&mut Measured; 6] {
         [
             &mut self.rate,
             &mut self.p50,
             &mut self.p99,
             &mut self.megabytes,
             &mut self.memory,
+            &mut self.cpu,
         ]
     }
 
@@ -85,7 +92,9 @@ impl Figures {
                 self.p50.add(name, f64::from(report.p50_us) / 1000.0);
                 self.p99.add(name, f64::from(report.p99_us) / 1000.0);
                 self.megabytes.add(name, report.megabytes_per_second());
-                self.memory.add(name, outcome.memory_mib);
+                self.memory.add(name, outcome.cost.peak_mib);
+                let each = report.each_of(outcome.cost.cpu_seconds);
+                self.cpu.add(name, each * 1e6);
             }
             Err(why) => self.all().into_iter().for_each(|m| m.invalid(name, why)),
         }
@@ -96,7 +105,7 @@ impl Figures {
 #[derive(Debug)]
 struct Outcome {
     result: Result<LoadReport, String>,
-    memory_mib: f64,
+    cost: Cost,
 }
 
 /// Everything that runs during the bench.
@@ -107,16 +116,32 @@ struct Field {
     effort: Effort,
 }
 
-/// Measures all cases, or the one of that name.
+/// A part of the bench; a name that is left out means all.
+#[derive(Debug, Clone, Default)]
+pub struct Only {
+    /// The case of this name.
+    pub case: Option<String>,
+    /// Torno and these contenders, separated by commas.
+    pub peers: Option<String>,
+}
+
+impl Only {
+    fn has(named: Option<&String>, name: &str) -> bool {
+        named.is_none_or(|named| named.split(',').any(|one| one == name))
+    }
+}
+
+/// Measures all cases, or a part of them.
 ///
 /// # Errors
 /// When the site or Torno does not start; a missing peer is said loudly and left out.
-pub fn measure(tools: &Tools, effort: Effort, only: Option<&str>) -> Result<Vec<Row>> {
+pub fn measure(tools: &Tools, effort: Effort, only: &Only) -> Result<Vec<Row>> {
     let nginx = tools.find("nginx").context("no nginx for the site")?;
     let site = Site::start(&nginx, &tools.environment())?;
     let torno = Torno::start(&site)?;
     let mut peers = Vec::new();
-    for kind in peer::ALL {
+    let wanted = |kind: &Kind| Only::has(only.peers.as_ref(), kind.name());
+    for kind in peer::ALL.into_iter().filter(wanted) {
         match Peer::start(kind, &site, tools) {
             Ok(peer) => peers.push(peer),
             Err(error) => eprintln!("SKIPPED: peer {}: {error:#}", kind.name()),
@@ -129,7 +154,10 @@ pub fn measure(tools: &Tools, effort: Effort, only: Option<&str>) -> Result<Vec<
         effort,
     };
     let mut result = Vec::new();
-    for case in CASES.iter().filter(|c| only.is_none_or(|o| o == c.name)) {
+    for case in CASES
+        .iter()
+        .filter(|c| Only::has(only.case.as_ref(), c.name))
+    {
         result.extend(field.case(case));
     }
     Ok(result)
@@ -169,8 +197,10 @@ impl Field {
             ]
             .concat()
         };
-        // The client's own process is nobody's memory.
-        result.extend(memory.into_iter().filter(|row| row.peer_name != "direct"));
+        let cpu = rows(&name("cpu_per_request"), "µs", &figures.cpu);
+        // The client's own process is nobody's cost.
+        let cost = memory.into_iter().chain(cpu);
+        result.extend(cost.filter(|row| row.peer_name != "direct"));
         result
     }
 
@@ -242,13 +272,13 @@ impl Field {
     /// Runs a load, watches the memory, and holds its report against the far end's own count: the
     /// site answers 200 only to the real secret.
     fn counted(&self, run: impl FnOnce() -> Result<(Vec<u32>, Child)>) -> Outcome {
-        let mut memory_mib = 0.0;
+        let mut cost = Cost::default();
         let judged = || -> Result<Result<LoadReport, String>> {
             let before = self.site.requests()?;
             let (processes, child) = run()?;
             let watch = Watch::start(processes);
             let report = sandboxed::report(child);
-            memory_mib = watch.peak_mib();
+            cost = watch.end();
             let report = report?;
             // The question before counts as one of the site's requests.
             let seen = self.site.requests()?.saturating_sub(before + 1);
@@ -264,6 +294,6 @@ impl Field {
             Ok(Ok(report))
         };
         let result = judged().unwrap_or_else(|error| Err(format!("{error:#}")));
-        Outcome { result, memory_mib }
+        Outcome { result, cost }
     }
 }

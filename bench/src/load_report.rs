@@ -57,6 +57,13 @@ impl LoadReport {
         rate(self.measured, self.seconds)
     }
 
+    /// The share of one request, warm-up included, in what all of them cost together.
+    #[must_use]
+    pub fn each_of(&self, cost: f64) -> f64 {
+        let per_cost = rate(self.sent, cost);
+        if per_cost > 0.0 { 1.0 / per_cost } else { 0.0 }
+    }
+
     /// Body megabytes (10^6) a second.
     #[must_use]
     pub fn megabytes_per_second(&self) -> f64 {
@@ -93,6 +100,7 @@ mod tests {
         assert_eq!(report().fault(), None);
         assert!((report().requests_per_second() - 4.0).abs() < 1e-9);
         assert!((report().megabytes_per_second() - 2_000_000.0).abs() < 1.0);
+        assert!((report().each_of(5.0) - 0.5).abs() < 1e-9);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
-use torno_bench::egress::{self, Effort};
+use torno_bench::egress::{self, Effort, Only};
 use torno_bench::peer::Tools;
 use torno_bench::{rows, start};
 
@@ -26,9 +26,13 @@ struct Arguments {
     /// Seconds of each round of `egress` that count
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
-    /// One case of `egress`: 1, 16, 64, 16_new or 100_mb
+    /// Some cases of `egress`: 1, 16, 64, 16_new, 100_mb
     #[arg(long)]
     case: Option<String>,
+    /// Torno beside these peers alone in `egress`: direct, mitmproxy, squid, hudsucker, haproxy,
+    /// nginx
+    #[arg(long)]
+    peers: Option<String>,
     /// Starts of each contender of `start`
     #[arg(long, default_value_t = 30)]
     starts: u32,
@@ -96,7 +100,11 @@ fn inside(arguments: &Arguments) -> Result<bool> {
             seconds: arguments.seconds,
             warm: WARM_SECONDS,
         };
-        let measured = egress::measure(&tools, effort, arguments.case.as_deref())?;
+        let only = Only {
+            case: arguments.case.clone(),
+            peers: arguments.peers.clone(),
+        };
+        let measured = egress::measure(&tools, effort, &only)?;
         missed.extend(rows::missed(&measured, &egress::TARGETS));
         result.extend(measured);
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Peak memory of a program with all its processes: proportional set size, so that a page which
-//! several processes share counts once, sampled while the load runs.
+//! What a program costs with all its processes while a load runs: its peak of memory, as
+//! proportional set size, so that a page which several processes share counts once; and its CPU
+//! time, as the scheduler counts it for each thread (proc(5), `schedstat`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -18,7 +19,16 @@ const NOT_COUNTED: &str = "torno-load";
 pub struct Watch {
     stop: Arc<AtomicBool>,
     peak_kib: Arc<AtomicU64>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<CpuTime>>,
+}
+
+/// What it cost.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Cost {
+    /// MiB at the peak.
+    pub peak_mib: f64,
+    /// Seconds of CPU time, of all threads together.
+    pub cpu_seconds: f64,
 }
 
 impl Watch {
@@ -29,10 +39,16 @@ impl Watch {
         let peak_kib = Arc::new(AtomicU64::new(0));
         let (stopped, peak) = (stop.clone(), peak_kib.clone());
         let thread = std::thread::spawn(move || {
+            let mut cpu = CpuTime::default();
+            cpu.begin(&counted(&roots));
             while !stopped.load(Ordering::Relaxed) {
-                peak.fetch_max(now_kib(&roots), Ordering::Relaxed);
+                let counted = counted(&roots);
+                peak.fetch_max(now_kib(&counted), Ordering::Relaxed);
+                cpu.sample(&counted);
                 std::thread::sleep(SAMPLE_EVERY);
             }
+            cpu.sample(&counted(&roots));
+            cpu
         });
         Self {
             stop,
@@ -41,24 +57,72 @@ impl Watch {
         }
     }
 
-    /// Ends; the peak in MiB.
+    /// Ends.
     #[must_use]
-    pub fn peak_mib(mut self) -> f64 {
+    pub fn end(mut self) -> Cost {
         self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // A sampler that panicked has taken its samples.
-            let _ended = thread.join();
-        }
+        // A sampler that panicked has taken its samples of memory, and none of time.
+        let cpu = self.thread.take().and_then(|thread| thread.join().ok());
         let kib = self.peak_kib.load(Ordering::Relaxed);
-        u32::try_from(kib).map_or(f64::MAX, f64::from) / 1024.0
+        Cost {
+            peak_mib: u32::try_from(kib).map_or(f64::MAX, f64::from) / 1024.0,
+            cpu_seconds: cpu.unwrap_or_default().seconds(),
+        }
     }
 }
 
+/// CPU time of threads, by thread. A thread that ended between two samples keeps its last one.
+#[derive(Debug, Default)]
+struct CpuTime {
+    before: BTreeMap<u32, u64>,
+    latest: BTreeMap<u32, u64>,
+}
+
+impl CpuTime {
+    fn begin(&mut self, pids: &BTreeSet<u32>) {
+        self.before = threads(pids);
+    }
+
+    fn sample(&mut self, pids: &BTreeSet<u32>) {
+        self.latest.extend(threads(pids));
+    }
+
+    fn seconds(&self) -> f64 {
+        let spent = |(thread, now): (&u32, &u64)| {
+            let before = self.before.get(thread).copied().unwrap_or_default();
+            Duration::from_nanos(now.saturating_sub(before))
+        };
+        self.latest.iter().map(spent).sum::<Duration>().as_secs_f64()
+    }
+}
+
+/// Nanoseconds that each thread of these processes ran so far.
+fn threads(pids: &BTreeSet<u32>) -> BTreeMap<u32, u64> {
+    let mut all = BTreeMap::new();
+    for pid in pids {
+        let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+            continue;
+        };
+        let tids = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
+        all.extend(tids.filter_map(|tid: u32| {
+            let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat"));
+            let ran = text.ok()?.split_whitespace().next()?.parse().ok()?;
+            Some((tid, ran))
+        }));
+    }
+    all
+}
+
+/// The processes and their descendants, but for the load itself.
+fn counted(roots: &[u32]) -> BTreeSet<u32> {
+    let mut tree = tree(roots);
+    tree.retain(|pid| name(*pid) != NOT_COUNTED);
+    tree
+}
+
 /// What they hold now.
-fn now_kib(roots: &[u32]) -> u64 {
-    let tree = tree(roots);
-    let counted = tree.iter().filter(|pid| name(**pid) != NOT_COUNTED);
-    counted.filter_map(|pid| proportional_kib(*pid)).sum()
+fn now_kib(counted: &BTreeSet<u32>) -> u64 {
+    counted.iter().filter_map(|pid| proportional_kib(*pid)).sum()
 }
 
 /// The processes and their descendants.
@@ -111,6 +175,10 @@ mod tests {
         assert!(tree(&[own]).contains(&own));
         let watch = Watch::start(vec![own]);
         std::thread::sleep(SAMPLE_EVERY / 2);
-        assert!(watch.peak_mib() > 0.1);
+        let begin = std::time::Instant::now();
+        while begin.elapsed() < Duration::from_millis(20) {}
+        let cost = watch.end();
+        assert!(cost.peak_mib > 0.1);
+        assert!(cost.cpu_seconds >= 0.01, "{cost:?}");
     }
 }

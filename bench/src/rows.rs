@@ -10,6 +10,10 @@ use std::path::Path;
 /// Torno's own name among the contenders.
 pub const TORNO: &str = "torno";
 
+/// In a target: the faster of these two in that row.
+pub const REVERSE_PROXY: &str = "the faster reverse proxy";
+const REVERSE_PROXIES: [&str; 2] = ["haproxy", "nginx"];
+
 /// What a metric measured, by contender: rounds that count, and why others don't.
 #[derive(Debug, Default)]
 pub struct Measured {
@@ -151,19 +155,28 @@ pub enum Target {
 /// The targets that are missed, in words. A row that is absent or invalid misses its target.
 #[must_use]
 pub fn missed(rows: &[Row], targets: &[Target]) -> Vec<String> {
-    let find = |metric: &str, peer: &str| {
+    let named = |metric: &str, peer: &str| {
         let mut matching = rows.iter();
         matching.find(|row| row.metric == metric && row.peer_name == peer)
     };
+    // The one that Torno looks worse beside, by the ratio or by the peer's own figure.
+    let find = |metric: &str, peer: &str, badness: &dyn Fn(&Row) -> Option<f64>| {
+        if peer != REVERSE_PROXY {
+            return named(metric, peer);
+        }
+        let both = REVERSE_PROXIES.map(|peer| named(metric, peer));
+        let judged = both.into_iter().flatten().filter(|row| badness(row).is_some());
+        judged.min_by(|a, b| f64::total_cmp(&worse(badness, a), &worse(badness, b)))
+    };
     let judge = |target: &Target| match *target {
         Target::RatioAtLeast(metric, peer, wanted) => {
-            let ratio = find(metric, peer).and_then(|row| row.ratio);
+            let ratio = find(metric, peer, &|row| row.ratio).and_then(|row| row.ratio);
             let holds = ratio.is_some_and(|ratio| ratio >= wanted);
             let is = ratio.map_or_else(|| "absent".to_owned(), |ratio| format!("{ratio:.2}×"));
             (!holds).then(|| format!("{metric}: {is} of {peer}, wanted at least {wanted}×"))
         }
         Target::MoreByAtMost(metric, peer, wanted) => {
-            let row = find(metric, peer);
+            let row = find(metric, peer, &|row| row.peer);
             let more = row.and_then(|row| Some(row.torno? - row.peer?));
             let holds = more.is_some_and(|more| more <= wanted);
             let is = more.map_or_else(|| "absent".to_owned(), |more| format!("{more:.1} more"));
@@ -171,6 +184,10 @@ pub fn missed(rows: &[Row], targets: &[Target]) -> Vec<String> {
         }
     };
     targets.iter().filter_map(judge).collect()
+}
+
+fn worse(badness: &dyn Fn(&Row) -> Option<f64>, row: &Row) -> f64 {
+    badness(row).unwrap_or(f64::INFINITY)
 }
 
 #[cfg(test)]
@@ -207,6 +224,24 @@ mod tests {
             missed(&rows, &[Target::RatioAtLeast("rps", "squid", 1.0)]).len(),
             1
         );
+    }
+
+    #[test]
+    fn of_two_reverse_proxies_the_faster_one_counts() {
+        let mut measured = measured();
+        measured.add("haproxy", 100.0);
+        measured.add("nginx", 160.0);
+        let faster = rows("rps", "requests/s", &measured);
+        let least = |wanted| missed(&faster, &[Target::RatioAtLeast("rps", REVERSE_PROXY, wanted)]);
+        assert!(least(0.6).is_empty());
+        assert_eq!(least(0.7).len(), 1);
+        // A latency: the lower is the faster.
+        let more = |wanted| missed(&faster, &[Target::MoreByAtMost("rps", REVERSE_PROXY, wanted)]);
+        assert_eq!((more(0.0).len(), more(-0.1).len()), (0, 1));
+        measured.invalid("nginx", "503");
+        let one = rows("rps", "requests/s", &measured);
+        let ratio = Target::RatioAtLeast("rps", REVERSE_PROXY, 1.0);
+        assert!(missed(&one, &[ratio]).is_empty());
     }
 
     #[test]

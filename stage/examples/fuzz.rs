@@ -266,10 +266,11 @@ fn policy_text(input: &[u8]) {
 /// A message that is read is written back as the same bytes' meaning.
 fn notary_message(input: &[u8]) {
     use torno_notary_protocol::{desk, gate, operator, transit};
-    if let Ok((message, attachments)) = transit::decode::<gate::GateMessage>(input) {
-        let frame = transit::encode(&message, &attachments).map(|frame| frame.len());
+    if let Ok((message, attachments)) = transit::decode_compact::<gate::GateMessage>(input) {
+        let frame = transit::encode_compact(&message, &attachments).map(|frame| frame.len());
         assert!(frame.is_ok(), "what was read can't be written");
     }
+    let _ = transit::decode_compact::<gate::NotaryMessage>(input);
     let _ = transit::decode::<desk::DeskMessage>(input);
     let _ = transit::decode::<operator::OperatorRequest>(input);
 }

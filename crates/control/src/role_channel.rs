@@ -55,15 +55,18 @@ pub(crate) enum Heard<M> {
     Left,
 }
 
-/// Hears a gate. Descriptors are a fault: a gate hands nothing on.
+/// Hears a gate that speaks JSON.
 pub(crate) async fn hear<M: DeserializeOwned>(gate: &Channel) -> Heard<M> {
+    hear_as(gate, |bytes| serde_json::from_slice(bytes).ok()).await
+}
+
+/// Hears a gate. Descriptors are a fault: a gate hands nothing on.
+pub(crate) async fn hear_as<M>(gate: &Channel, read: impl Fn(&[u8]) -> Option<M>) -> Heard<M> {
     match gate.receive().await {
-        Ok(Some(Packet { bytes, descriptors })) if descriptors.is_empty() => {
-            match serde_json::from_slice(&bytes) {
-                Ok(message) => Heard::Message(message),
-                Err(_) => Heard::Fault(Reason::MalformedRequest),
-            }
-        }
+        Ok(Some(Packet { bytes, descriptors })) if descriptors.is_empty() => match read(&bytes) {
+            Some(message) => Heard::Message(message),
+            None => Heard::Fault(Reason::MalformedRequest),
+        },
         Ok(Some(_)) => Heard::Fault(Reason::MalformedRequest),
         Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
             Heard::Fault(Reason::MalformedRequest)

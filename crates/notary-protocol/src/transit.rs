@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Frames with attachments: a JSON message, then raw credentials. The one form in which a
-//! credential leaves the notary.
+//! Frames with attachments: a message, then raw credentials. The one form in which a credential
+//! leaves the notary.
 //!
 //! ```text
-//! u32 LE: JSON bytes │ u32 LE: number of attachments │ JSON │ (u32 LE: bytes │ bytes)*
+//! u32 LE: message bytes │ u32 LE: number of attachments │ message │ (u32 LE: bytes │ bytes)*
 //! ```
+//!
+//! Operators' messages are JSON. Gate and notary speak postcard, a few bytes for each field, since
+//! they ask and answer for each request ([`encode_compact`], decision 0033).
 
 use crate::MESSAGE_BYTES_MAX;
 use serde::Serialize;
@@ -46,7 +49,7 @@ pub enum FrameError {
     /// Lengths that don't add up, or bytes left over.
     #[error("the frame's lengths do not add up")]
     Form,
-    /// JSON of another shape.
+    /// Of another shape.
     #[error("the message is not one of the closed set")]
     Message,
 }
@@ -59,18 +62,37 @@ pub fn encode<M: Serialize>(
     message: &M,
     attachments: &[CredentialInTransit],
 ) -> Result<Zeroizing<Vec<u8>>, FrameError> {
-    let json = serde_json::to_vec(message).map_err(|_| FrameError::Message)?;
+    let message = serde_json::to_vec(message).map_err(|_| FrameError::Message)?;
+    frame(&message, attachments)
+}
+
+/// Writes a frame between gate and notary. The result is zeroized when dropped.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_compact<M: Serialize>(
+    message: &M,
+    attachments: &[CredentialInTransit],
+) -> Result<Zeroizing<Vec<u8>>, FrameError> {
+    let message = postcard::to_allocvec(message).map_err(|_| FrameError::Message)?;
+    frame(&message, attachments)
+}
+
+fn frame(
+    message: &[u8],
+    attachments: &[CredentialInTransit],
+) -> Result<Zeroizing<Vec<u8>>, FrameError> {
     let attached: usize = attachments.iter().map(|a| 4 + a.0.len()).sum();
-    let total = 8 + json.len() + attached;
+    let total = 8 + message.len() + attached;
     if total > MESSAGE_BYTES_MAX {
         return Err(FrameError::TooLarge);
     }
     // INVARIANT: capacity is exact, so no reallocation leaves a copy of a credential behind.
     let mut frame = Zeroizing::new(Vec::with_capacity(total));
     let length = |n: usize| u32::try_from(n).map_err(|_| FrameError::TooLarge);
-    frame.extend_from_slice(&length(json.len())?.to_le_bytes());
+    frame.extend_from_slice(&length(message.len())?.to_le_bytes());
     frame.extend_from_slice(&length(attachments.len())?.to_le_bytes());
-    frame.extend_from_slice(&json);
+    frame.extend_from_slice(message);
     for attachment in attachments {
         frame.extend_from_slice(&length(attachment.0.len())?.to_le_bytes());
         frame.extend_from_slice(&attachment.0);
@@ -85,13 +107,32 @@ pub fn encode<M: Serialize>(
 pub fn decode<M: DeserializeOwned>(
     frame: &[u8],
 ) -> Result<(M, Vec<CredentialInTransit>), FrameError> {
+    let (message, attachments) = parts(frame)?;
+    let message = serde_json::from_slice(message).map_err(|_| FrameError::Message)?;
+    Ok((message, attachments))
+}
+
+/// Reads a frame between gate and notary whole.
+///
+/// # Errors
+/// See [`FrameError`].
+pub fn decode_compact<M: DeserializeOwned>(
+    frame: &[u8],
+) -> Result<(M, Vec<CredentialInTransit>), FrameError> {
+    let (message, attachments) = parts(frame)?;
+    match postcard::take_from_bytes(message) {
+        Ok((message, [])) => Ok((message, attachments)),
+        Ok((_, _)) | Err(_) => Err(FrameError::Message),
+    }
+}
+
+fn parts(frame: &[u8]) -> Result<(&[u8], Vec<CredentialInTransit>), FrameError> {
     if frame.len() > MESSAGE_BYTES_MAX {
         return Err(FrameError::TooLarge);
     }
-    let (json_len, rest) = take_length(frame)?;
+    let (length, rest) = take_length(frame)?;
     let (count, rest) = take_length(rest)?;
-    let (json, mut rest) = rest.split_at_checked(json_len).ok_or(FrameError::Form)?;
-    let message = serde_json::from_slice(json).map_err(|_| FrameError::Message)?;
+    let (message, mut rest) = rest.split_at_checked(length).ok_or(FrameError::Form)?;
     let mut attachments = Vec::new();
     for _ in 0..count {
         let (length, after) = take_length(rest)?;
@@ -119,16 +160,33 @@ mod tests {
     #[test]
     fn a_frame_round_trips_and_every_cut_of_it_is_refused() {
         let secret = || CredentialInTransit::new(Zeroizing::new(b"canary".to_vec()));
-        let frame = encode(&("hello", 3), &[secret(), secret()]).unwrap();
-        let (message, attached) = decode::<(String, u32)>(&frame).unwrap();
-        assert_eq!(message, ("hello".to_owned(), 3));
-        assert_eq!(attached.len(), 2);
-        assert_eq!(attached[1].expose(), b"canary");
-        for end in 0..frame.len() {
-            assert!(
-                decode::<(String, u32)>(&frame[..end]).is_err(),
-                "cut at {end}"
-            );
+        let message = ("hello".to_owned(), 3);
+        let secrets = [secret(), secret()];
+        type Read = fn(&[u8]) -> Result<((String, u32), Vec<CredentialInTransit>), FrameError>;
+        let forms: [(_, Read); 2] = [
+            (encode(&message, &secrets), decode),
+            (encode_compact(&message, &secrets), decode_compact),
+        ];
+        for (frame, read) in forms {
+            let frame = frame.unwrap();
+            let (again, attached) = read(&frame).unwrap();
+            assert_eq!(again, message);
+            assert_eq!(attached.len(), 2);
+            assert_eq!(attached[1].expose(), b"canary");
+            for end in 0..frame.len() {
+                assert!(read(&frame[..end]).is_err(), "cut at {end}");
+            }
         }
+    }
+
+    #[test]
+    fn bytes_behind_a_compact_message_are_refused() {
+        let mut message = postcard::to_allocvec(&7_u32).unwrap();
+        let whole = frame(&message, &[]).unwrap();
+        assert_eq!(decode_compact::<u32>(&whole).map(|(n, _)| n), Ok(7));
+        message.push(0);
+        let longer = frame(&message, &[]).unwrap();
+        let read = decode_compact::<u32>(&longer);
+        assert_eq!(read.map(|(n, _)| n), Err(FrameError::Message));
     }
 }

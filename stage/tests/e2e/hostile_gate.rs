@@ -21,6 +21,7 @@ use torno_audit::Event;
 use torno_audit::record::EndCause;
 use torno_notary_protocol::gate::{End, GateMessage, Outcome, Question, Ticket};
 use torno_notary_protocol::receipt::{Receipt, ReceiptKey, VALID_MS};
+use torno_notary_protocol::transit;
 use torno_policy::decision::Reason;
 use torno_policy::facts::{GitFacts, GitOperation};
 use torno_policy::names::{RecordSeq, Scheme};
@@ -145,7 +146,8 @@ fn a_gate_gets_no_credential_that_its_session_was_not_granted() {
             let foreign = other.ask(other.api("/v1/me"), false).allowed().record;
             for record in [foreign, RecordSeq(u64::MAX)] {
                 let mark = gate.ledger.mark();
-                let report = serde_json::to_vec(&GateMessage::Report(vec![outcome(record)]));
+                let report = GateMessage::Report(vec![outcome(record)]);
+                let report = transit::encode_compact(&report, &[]);
                 assert!(gate.notary.say(&report.unwrap(), &[]));
                 let said = reason(&gate.ledger.one(mark));
                 assert_eq!(said, Some(Reason::SessionUnknown));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The gate's end towards the notary: questions leave in batches, answers find their asker.
 
-use crate::role_channel;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -173,7 +172,10 @@ async fn write(channel: Arc<Channel>, mut queue: mpsc::Receiver<Outgoing>) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     while queue.recv_many(&mut batch, BATCH_MAX).await > 0 {
         for message in packets(batch.drain(..)) {
-            if role_channel::send(&channel, &message, &[]).await.is_err() {
+            let Ok(frame) = transit::encode_compact(&message, &[]) else {
+                return channel.close();
+            };
+            if channel.send(&frame, &[]).await.is_err() {
                 // The reader sees the same end and wakes everybody who waits.
                 return;
             }
@@ -218,7 +220,7 @@ async fn read(
 ) {
     while let Ok(Some(packet)) = channel.receive().await {
         let bytes = zeroize::Zeroizing::new(packet.bytes);
-        let Ok((message, attached)) = transit::decode::<NotaryMessage>(&bytes) else {
+        let Ok((message, attached)) = transit::decode_compact::<NotaryMessage>(&bytes) else {
             break;
         };
         match message {

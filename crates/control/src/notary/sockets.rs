@@ -94,7 +94,7 @@ impl Gates {
         message: &NotaryMessage,
         credentials: &[CredentialInTransit],
     ) -> Sent {
-        let Ok(frame) = transit::encode(message, credentials) else {
+        let Ok(frame) = transit::encode_compact(message, credentials) else {
             return Sent::Gone;
         };
         let Some(writer) = self.writers.get(&gate) else {
@@ -129,13 +129,19 @@ async fn write(channel: Rc<Channel>, mut queue: mpsc::Receiver<Zeroizing<Vec<u8>
     }
 }
 
+/// A gate attaches nothing.
+fn message(bytes: &[u8]) -> Option<GateMessage> {
+    let (message, attached) = transit::decode_compact(bytes).ok()?;
+    attached.is_empty().then_some(message)
+}
+
 async fn read(gate: GateId, channel: Rc<Channel>, events: mpsc::Sender<FromGate>) {
     let places = Arc::new(Semaphore::new(FROM_ONE_GATE_MAX));
     let end = loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else {
             return;
         };
-        match role_channel::hear(&channel).await {
+        match role_channel::hear_as(&channel, message).await {
             Heard::Message(message) => {
                 let message = FromGate::Message(gate, message, place);
                 if events.send(message).await.is_err() {

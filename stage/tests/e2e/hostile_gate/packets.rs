@@ -2,7 +2,10 @@
 //! Packets that no honest gate sends, by whom they are sent to.
 
 use super::taken_over::{TakenOver, facts};
+use serde::Serialize;
 use serde_json::json;
+use torno_notary_protocol::gate::{GateMessage, NotaryMessage, Question, Released, Ticket};
+use torno_notary_protocol::transit::{self, CredentialInTransit};
 
 /// To whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,11 +53,11 @@ pub(crate) const CASES: &[Packet] = &[
         name: "without a receipt",
         make: |gate, towards| {
             let bytes = match towards {
-                Towards::Notary => json!({ "unlock": { "ticket": gate.ticket() } }),
-                Towards::Dialer => json!({ "ticket": gate.ticket() }),
-                Towards::Desk => json!({ "Ready": {} }),
+                Towards::Notary => framed(&(UNLOCK, gate.ticket())),
+                Towards::Dialer => text(&json!({ "ticket": gate.ticket() })),
+                Towards::Desk => text(&json!({ "Ready": {} })),
             };
-            (text(&bytes), false)
+            (bytes, false)
         },
     },
     Packet {
@@ -63,15 +66,39 @@ pub(crate) const CASES: &[Packet] = &[
             let (ticket, receipt) = (gate.ticket(), "e30.AAAA");
             let endpoint = "https://evil.torno.test";
             let bytes = match towards {
-                Towards::Notary => json!({
-                    "unlock": { "ticket": ticket, "receipt": receipt, "endpoint": endpoint }
-                }),
+                Towards::Notary => framed(&(UNLOCK, ticket, receipt, endpoint)),
                 Towards::Dialer => {
-                    json!({ "ticket": ticket, "receipt": receipt, "endpoint": endpoint })
+                    text(&json!({ "ticket": ticket, "receipt": receipt, "endpoint": endpoint }))
                 }
-                Towards::Desk => json!({ "Dial": { "endpoint": endpoint } }),
+                Towards::Desk => text(&json!({ "Dial": { "endpoint": endpoint } })),
             };
-            (text(&bytes), false)
+            (bytes, false)
+        },
+    },
+    Packet {
+        name: "an attachment, where none belongs",
+        make: |gate, towards| {
+            let bytes = match towards {
+                Towards::Notary => {
+                    let attached = CredentialInTransit::new(b"of its own".to_vec().into());
+                    let message = GateMessage::Ask(vec![question(gate)]);
+                    transit::encode_compact(&message, &[attached])
+                        .unwrap()
+                        .to_vec()
+                }
+                Towards::Dialer | Towards::Desk => [right(gate, towards), vec![0]].concat(),
+            };
+            (bytes, false)
+        },
+    },
+    Packet {
+        name: "more questions than there are bytes",
+        make: |gate, towards| {
+            let bytes = match towards {
+                Towards::Notary => framed(&(ASK, u32::MAX, question(gate))),
+                Towards::Dialer | Towards::Desk => text(&json!([u32::MAX])),
+            };
+            (bytes, false)
         },
     },
     Packet {
@@ -80,30 +107,50 @@ pub(crate) const CASES: &[Packet] = &[
     },
 ];
 
+/// The places of two kinds among a gate's messages.
+const ASK: u8 = 0;
+const UNLOCK: u8 = 1;
+
 /// What an honest gate may say there.
 fn right(gate: &TakenOver, towards: Towards) -> Vec<u8> {
-    let ticket = gate.ticket();
-    text(&match towards {
-        Towards::Notary => {
-            let facts = facts("api.torno.test", "/public/page");
-            json!({ "ask": [{ "ticket": ticket, "facts": facts, "pooled": false,
-                "serves": null, "watch": 0 }] })
-        }
-        Towards::Dialer => json!({ "ticket": ticket, "receipt": "e30.AAAA" }),
-        Towards::Desk => json!("GuestReady"),
-    })
+    match towards {
+        Towards::Notary => framed(&GateMessage::Ask(vec![question(gate)])),
+        Towards::Dialer => text(&json!({ "ticket": gate.ticket(), "receipt": "e30.AAAA" })),
+        Towards::Desk => text(&json!("GuestReady")),
+    }
+}
+
+fn question(gate: &TakenOver) -> Question {
+    Question {
+        ticket: gate.ticket(),
+        facts: facts("api.torno.test", "/public/page"),
+        pooled: false,
+        serves: None,
+        watch: 0,
+    }
 }
 
 /// What only the other end may say there.
 fn backwards(gate: &TakenOver, towards: Towards) -> Vec<u8> {
-    let ticket = gate.ticket();
-    text(&match towards {
-        Towards::Notary => json!({ "unlocked": { "ticket": ticket } }),
-        Towards::Dialer => json!({ "dialed": {
+    let ticket: Ticket = gate.ticket();
+    match towards {
+        Towards::Notary => {
+            let released = Released {
+                watched: Vec::new(),
+                injects: true,
+                watch: 1,
+            };
+            framed(&NotaryMessage::Unlocked { ticket, released })
+        }
+        Towards::Dialer => text(&json!({ "dialed": {
             "ticket": ticket, "address": "192.0.2.1:443", "resolved_by_proxy": false
-        } }),
-        Towards::Desk => json!({ "JoinExec": { "exec": 1 } }),
-    })
+        } })),
+        Towards::Desk => text(&json!({ "JoinExec": { "exec": 1 } })),
+    }
+}
+
+fn framed(message: &impl Serialize) -> Vec<u8> {
+    transit::encode_compact(message, &[]).unwrap().to_vec()
 }
 
 fn text(value: &serde_json::Value) -> Vec<u8> {

@@ -167,14 +167,14 @@ impl TakenOver {
 /// Says a message to the notary and hears the answer.
 #[track_caller]
 pub(crate) fn to_notary(notary: &Socket, message: &GateMessage) -> Reply {
-    if !notary.say(&serde_json::to_vec(message).unwrap(), &[]) {
+    if !notary.say(&transit::encode_compact(message, &[]).unwrap(), &[]) {
         return Reply::Closed;
     }
     loop {
         let Heard::Packet(bytes, _) = notary.hear() else {
             return Reply::Closed;
         };
-        let (message, attached) = transit::decode::<NotaryMessage>(&bytes).unwrap();
+        let (message, attached) = transit::decode_compact::<NotaryMessage>(&bytes).unwrap();
         let credential = attached.first();
         return match message {
             // Said unasked, at a kill.
