@@ -89,7 +89,7 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
                 tick.reset_after(FAILED_TICK);
             },
             flushed = returned(&mut flushing) => {
-                let frames = notary.flushed(flushed?, now());
+                let frames = notary.flushed(flushed?);
                 send_all(&mut notary, &mut gates, frames);
             }
             count = from_gates.recv_many(&mut batch, BATCH_MAX), if !notary.is_full() => {
@@ -146,7 +146,7 @@ fn flush(
     let few = notary.awaiting() <= FLUSHED_HERE_MAX;
     let flush = notary.flush()?;
     if few {
-        let frames = notary.flushed(flush.run(), now());
+        let frames = notary.flushed(flush.run());
         send_all(notary, gates, frames);
         return None;
     }

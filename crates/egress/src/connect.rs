@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio_rustls::TlsConnector;
 use torno_notary_protocol::gate::Allowed;
+use torno_notary_protocol::receipt::Receipt;
 use torno_policy::names::{CredentialName, Endpoint, Host, Scheme};
 use torno_policy::{Reason, Refusal};
 
@@ -125,7 +126,7 @@ impl Connector {
             stream,
             address,
             resolved_by_proxy,
-        } = ports.dial.dial(&allowed.receipt).await?;
+        } = ports.dial.dial(receipt(allowed)?).await?;
         // A missing nodelay costs time, nothing else.
         let _ = stream.set_nodelay(true);
         let cut = CutFlag::default();
@@ -185,6 +186,14 @@ impl Connector {
             }
         }
     }
+}
+
+/// The right to a connection or to an unlock, where the answer gave one.
+pub(crate) fn receipt(allowed: &Allowed) -> Result<&Receipt, Refusal> {
+    allowed.receipt.as_ref().ok_or_else(|| {
+        let hint = "what was allowed was for a connection that is gone: try again";
+        Fault::new(Reason::RoleUnavailable, hint).refusal()
+    })
 }
 
 /// gRPC can't be told in HTTP/1.1.

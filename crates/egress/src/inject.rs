@@ -5,7 +5,7 @@
 
 mod slot;
 
-use crate::connect::Upstream;
+use crate::connect::{Upstream, receipt};
 use crate::head::Framing;
 use crate::normalize::{Disposition, Request};
 use crate::ports::{Granted, Ports, Unlocked};
@@ -52,7 +52,7 @@ pub(crate) async fn inject(
         credential,
     } = granted;
     let unlocked = if allowed.unlock && credential.is_none() {
-        ports.ask.unlock(&allowed.receipt).await?
+        ports.ask.unlock(receipt(&allowed)?).await?
     } else {
         Unlocked {
             watched: Vec::new(),

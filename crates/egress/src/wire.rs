@@ -2,6 +2,10 @@
 //! Byte streams of both sides: what a peer is, a bounded read buffer, and the wrapper that makes a
 //! dropped stream end with a reset when it was cut.
 
+mod rooms;
+
+pub(crate) use rooms::below_tls;
+
 use crate::refuse::Fault;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -10,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, BufReader, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use torno_policy::Reason;
 
@@ -112,7 +116,7 @@ const READ_BYTES: usize = 16 * 1024;
 /// LIMIT: a whole head of the largest size, and a read behind it.
 const BUFFER_BYTES_MAX: usize = crate::head::HEAD_BYTES_MAX + READ_BYTES;
 
-/// Bytes that were read and not yet consumed.
+/// Bytes that were read and not yet consumed. With nothing in it, it holds no room.
 #[derive(Debug)]
 pub(crate) struct ReadBuffer {
     bytes: Vec<u8>,
@@ -121,9 +125,9 @@ pub(crate) struct ReadBuffer {
 }
 
 impl ReadBuffer {
-    pub(crate) fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
-            bytes: vec![0; READ_BYTES],
+            bytes: Vec::new(),
             start: 0,
             end: 0,
         }
@@ -137,22 +141,36 @@ impl ReadBuffer {
     /// Forgets the first `count` unread bytes.
     pub(crate) fn consume(&mut self, count: usize) {
         self.start = self.end.min(self.start + count);
-        if self.start == self.end {
-            self.start = 0;
-            self.end = 0;
-        }
+        self.rest();
     }
 
     /// Reads once; 0 means the end of the stream.
     pub(crate) async fn fill(&mut self, io: &mut Reader<'_>) -> io::Result<usize> {
+        poll_fn(|cx| self.poll_fill(cx, io)).await
+    }
+
+    fn poll_fill(&mut self, cx: &mut Context<'_>, io: &mut Reader<'_>) -> Poll<io::Result<usize>> {
         self.make_room()?;
-        let room = self.bytes.get_mut(self.end..).unwrap_or_default();
-        let count = io.read(room).await?;
+        let mut room = ReadBuf::new(self.bytes.get_mut(self.end..).unwrap_or_default());
+        let polled = Pin::new(io).poll_read(cx, &mut room);
+        let count = room.filled().len();
         self.end += count;
-        Ok(count)
+        self.rest();
+        polled.map_ok(|()| count)
+    }
+
+    /// Gives its room back when nothing is in it.
+    fn rest(&mut self) {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+            rooms::give_back(std::mem::take(&mut self.bytes));
+        }
     }
 
     fn make_room(&mut self) -> io::Result<()> {
+        if self.bytes.is_empty() {
+            self.bytes = rooms::lend(READ_BYTES);
+        }
         if self.end < self.bytes.len() {
             return Ok(());
         }
@@ -168,6 +186,12 @@ impl ReadBuffer {
         let larger = (self.bytes.len() * 2).min(BUFFER_BYTES_MAX);
         self.bytes.resize(larger, 0);
         Ok(())
+    }
+}
+
+impl Drop for ReadBuffer {
+    fn drop(&mut self) {
+        rooms::give_back(std::mem::take(&mut self.bytes));
     }
 }
 
@@ -209,16 +233,6 @@ impl StreamError {
 
 /// LIMIT: what is collected of a body before it goes on: three TLS records and one write.
 pub(crate) const PIECE_BYTES: usize = 48 * 1024;
-/// LIMIT: what is read at once below a TLS stream, which itself asks for 4 KiB at a time: two
-/// records and a bit.
-const TLS_READ_BYTES: usize = 36 * 1024;
-
-/// A stream that TLS is spoken on: it is read in large pieces, whatever TLS asks for. What lies in
-/// its buffer is ciphertext.
-pub(crate) fn below_tls<S: Duplex>(stream: S) -> BufReader<S> {
-    BufReader::with_capacity(TLS_READ_BYTES, stream)
-}
-
 impl Source<'_> {
     /// Reads at least one more byte of a body, and on as long as more is there at once.
     pub(crate) async fn more_of_body(&mut self) -> Result<(), StreamError> {
@@ -249,6 +263,29 @@ impl Source<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    #[tokio::test]
+    async fn a_buffer_holds_no_room_while_it_waits_and_grows_for_what_must_be_whole() {
+        let (mut one, mut other) = tokio::io::duplex(1 << 20);
+        let mut buffer = ReadBuffer::new();
+        {
+            let mut waiting = pin!(buffer.fill(&mut one));
+            let polled = poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx).is_pending()));
+            assert!(polled.await);
+        }
+        assert_eq!(buffer.bytes.capacity(), 0);
+        let sent: Vec<u8> = (0..40_000_u32).map(|n| n.to_le_bytes()[0]).collect();
+        other.write_all(&sent).await.unwrap();
+        while buffer.unread().len() < sent.len() {
+            buffer.fill(&mut one).await.unwrap();
+        }
+        assert!(buffer.unread() == sent);
+        buffer.consume(39_999);
+        assert_eq!(buffer.unread(), sent.get(39_999..).unwrap());
+        buffer.consume(1);
+        assert_eq!(buffer.bytes.capacity(), 0);
+    }
 
     #[tokio::test]
     async fn records_that_are_written_together_leave_together() {

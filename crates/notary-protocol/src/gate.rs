@@ -69,8 +69,9 @@ pub enum Answer {
 pub struct Allowed {
     /// The record that was written before this answer.
     pub record: RecordSeq,
-    /// The right to one connection and one unlock, for 2 s.
-    pub receipt: Receipt,
+    /// The right to one connection and one unlock, for 2 s. Nothing where the credential came with
+    /// the answer: it is for the connection at hand, and for no further one.
+    pub receipt: Option<Receipt>,
     /// The endpoint it is for; equal to the facts'.
     pub endpoint: Endpoint,
     /// The credential to put in, when there is one.

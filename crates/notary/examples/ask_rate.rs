@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let questions = (0..batch).map(question).collect::<Result<_, _>>()?;
             let mut frames = notary.from_gates(vec![(GateId(1), GateMessage::Ask(questions))], NOW);
             while let Some(flush) = notary.flush() {
-                frames.extend(notary.flushed(flush.run(), NOW));
+                frames.extend(notary.flushed(flush.run()));
             }
             answered += frames
                 .iter()

@@ -87,7 +87,11 @@ impl Notary {
         let answer = match judged {
             (facts, Decision::Allow(permit)) => {
                 let unlock = permit.injection().is_some() || watches;
-                let answer = self.allowed(&permit, &facts, (record, unlock), now);
+                let receipt = self.receipt(&permit, &facts, record, now);
+                let answer = match receipt {
+                    Some(receipt) => self.allowed(&permit, &facts, (record, unlock), Some(receipt)),
+                    None => Answer::Refused(undecidable()),
+                };
                 if let Some(session) = self.sessions.get_mut(permit.session())
                     && unlock
                 {
@@ -111,14 +115,14 @@ impl Notary {
         (gate, Reply::Answer(ticket, answer, None))
     }
 
-    /// What a yes covers, with the receipt for one connection.
-    fn allowed(
-        &mut self,
+    /// The right to one connection and one unlock.
+    fn receipt(
+        &self,
         permit: &Permit,
         facts: &RequestFacts,
-        (record, unlock): (RecordSeq, bool),
+        record: RecordSeq,
         now: Now,
-    ) -> Answer {
+    ) -> Option<Receipt> {
         let claims = ReceiptClaims {
             session: permit.session().clone(),
             generation: permit.generation(),
@@ -126,8 +130,18 @@ impl Notary {
             record,
             issued_ms: now.boot_ms,
         };
-        let session = self.sessions.get_mut(permit.session());
-        let (Ok(receipt), Some(session)) = (self.receipt_key.seal(&claims), session) else {
+        self.receipt_key.seal(&claims).ok()
+    }
+
+    /// What a yes covers.
+    fn allowed(
+        &mut self,
+        permit: &Permit,
+        facts: &RequestFacts,
+        (record, unlock): (RecordSeq, bool),
+        receipt: Option<Receipt>,
+    ) -> Answer {
+        let Some(session) = self.sessions.get_mut(permit.session()) else {
             return Answer::Refused(undecidable());
         };
         session.opened(record, permit, facts);

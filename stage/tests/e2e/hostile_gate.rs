@@ -65,7 +65,7 @@ fn a_receipt_is_good_for_its_gate_its_endpoint_its_time_and_once() {
                 late
             });
             let page = gate.ask(facts(OTHER, "/page"), false).allowed();
-            let unlock = || gate.unlock(&page.receipt);
+            let unlock = || gate.unlock(page.receipt.as_ref().unwrap());
             refused(stage, &gate, ("a page without credential", why), unlock);
 
             served(stage, &other);

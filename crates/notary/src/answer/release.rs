@@ -114,14 +114,14 @@ impl Notary {
     }
 
     /// A flush came back: what it covers is unlocked and answered. When it failed nothing ever is.
-    pub fn flushed(&mut self, flushed: Flushed, now: Now) -> Vec<ToGate> {
+    pub fn flushed(&mut self, flushed: Flushed) -> Vec<ToGate> {
         self.flushing = false;
         // A failure shows below: nothing has evidence any more.
         let _ = self.recorder.flushed(flushed);
         let mut replies = Vec::new();
         while let Some(Awaiting { releasing, written }) = self.awaiting.pop_front() {
             match self.recorder.evidence(written) {
-                Ok(recorded) => self.answer_batch(releasing, recorded, now, &mut replies),
+                Ok(recorded) => self.answer_batch(releasing, recorded, &mut replies),
                 Err(_) if self.recorder.is_broken() => {
                     replies.extend(releasing.iter().map(Releasing::ticket).map(unrecordable));
                 }
@@ -138,7 +138,6 @@ impl Notary {
         &mut self,
         releasing: Vec<Releasing>,
         recorded: Vec<Recorded<Permit>>,
-        now: Now,
         replies: &mut Vec<(GateId, Reply)>,
     ) {
         let mut recorded = recorded.into_iter();
@@ -148,7 +147,7 @@ impl Notary {
                 None => None,
             };
             let released: Vec<_> = recorded.by_ref().take(release.count()).collect();
-            replies.push(self.answer_release(&release, decided, &released, now));
+            replies.push(self.answer_release(&release, decided, &released));
         }
     }
 
@@ -157,13 +156,12 @@ impl Notary {
         release: &Releasing,
         decided: Option<RecordSeq>,
         released: &[Recorded<Permit>],
-        now: Now,
     ) -> (GateId, Reply) {
         let (gate, ticket) = (release.gate, release.ticket);
         let unlocked = self.unlock_recorded(release, released);
         let reply = match (unlocked, &release.asked, decided) {
             (Ok(unlocked), Some(facts), Some(record)) => {
-                let answer = self.allowed(&release.permit, facts, (record, true), now);
+                let answer = self.allowed(&release.permit, facts, (record, true), None);
                 Reply::Answer(ticket, answer, unlocked.injected)
             }
             (Ok(unlocked), _, _) => Reply::Unlocked(ticket, unlocked),

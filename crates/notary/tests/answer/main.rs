@@ -230,7 +230,7 @@ impl World {
     fn send_all(&mut self, batch: Vec<(GateId, GateMessage)>) -> Vec<ToGate> {
         let mut frames = self.notary.from_gates(batch, self.now);
         while let Some(flush) = self.notary.flush() {
-            frames.extend(self.notary.flushed(flush.run(), self.now));
+            frames.extend(self.notary.flushed(flush.run()));
         }
         frames
     }
@@ -244,7 +244,7 @@ impl World {
     }
 
     fn flushed(&mut self, flush: Flush) -> Vec<(Ticket, Result<Vec<u8>, Reason>)> {
-        let frames = self.notary.flushed(flush.run(), self.now);
+        let frames = self.notary.flushed(flush.run());
         let each = frames.into_iter().flat_map(|frame| {
             let NotaryMessage::Answers(answers) = frame.message else {
                 panic!("{:?}", frame.message)
@@ -299,7 +299,7 @@ impl World {
     }
 
     fn unlock(&mut self, gate: GateId, allowed: &Allowed) -> Result<Vec<u8>, Reason> {
-        let receipt = allowed.receipt.clone();
+        let receipt = allowed.receipt.clone().unwrap();
         let message = GateMessage::Unlock {
             ticket: Ticket(9),
             receipt,

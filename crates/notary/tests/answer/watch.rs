@@ -41,7 +41,7 @@ impl World {
     }
 
     fn redeem(&mut self, allowed: &Allowed) -> Result<Given, Reason> {
-        let receipt = allowed.receipt.clone();
+        let receipt = allowed.receipt.clone().unwrap();
         let ticket = Ticket(9);
         let message = GateMessage::Unlock { ticket, receipt };
         let frame = self.send(GATE, message).pop().unwrap();

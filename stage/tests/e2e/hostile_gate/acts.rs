@@ -59,7 +59,8 @@ pub(super) fn heard_no_more(stage: &Stage, gate: &TakenOver) {
 /// Asks for the API and gets a receipt.
 #[track_caller]
 pub(super) fn receipt(gate: &TakenOver) -> Receipt {
-    gate.ask(gate.api("/v1/me"), false).allowed().receipt
+    let allowed = gate.ask(gate.api("/v1/me"), false).allowed();
+    allowed.receipt.unwrap()
 }
 
 /// What the rightful gate gets: the credential once, and one connection to its far end.

@@ -169,7 +169,7 @@ impl Ask for Notary {
             let credential = (pooled && yes.slot.is_some()).then(|| self.credential());
             let allowed = Box::new(Allowed {
                 record,
-                receipt,
+                receipt: credential.is_none().then_some(receipt),
                 endpoint: facts.endpoint.clone(),
                 strip: yes
                     .slot
