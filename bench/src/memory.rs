@@ -92,7 +92,11 @@ impl CpuTime {
             let before = self.before.get(thread).copied().unwrap_or_default();
             Duration::from_nanos(now.saturating_sub(before))
         };
-        self.latest.iter().map(spent).sum::<Duration>().as_secs_f64()
+        self.latest
+            .iter()
+            .map(spent)
+            .sum::<Duration>()
+            .as_secs_f64()
     }
 }
 
@@ -122,7 +126,10 @@ fn counted(roots: &[u32]) -> BTreeSet<u32> {
 
 /// What they hold now.
 fn now_kib(counted: &BTreeSet<u32>) -> u64 {
-    counted.iter().filter_map(|pid| proportional_kib(*pid)).sum()
+    counted
+        .iter()
+        .filter_map(|pid| proportional_kib(*pid))
+        .sum()
 }
 
 /// The processes and their descendants.

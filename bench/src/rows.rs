@@ -165,7 +165,10 @@ pub fn missed(rows: &[Row], targets: &[Target]) -> Vec<String> {
             return named(metric, peer);
         }
         let both = REVERSE_PROXIES.map(|peer| named(metric, peer));
-        let judged = both.into_iter().flatten().filter(|row| badness(row).is_some());
+        let judged = both
+            .into_iter()
+            .flatten()
+            .filter(|row| badness(row).is_some());
         judged.min_by(|a, b| f64::total_cmp(&worse(badness, a), &worse(badness, b)))
     };
     let judge = |target: &Target| match *target {
@@ -232,11 +235,21 @@ mod tests {
         measured.add("haproxy", 100.0);
         measured.add("nginx", 160.0);
         let faster = rows("rps", "requests/s", &measured);
-        let least = |wanted| missed(&faster, &[Target::RatioAtLeast("rps", REVERSE_PROXY, wanted)]);
+        let least = |wanted| {
+            missed(
+                &faster,
+                &[Target::RatioAtLeast("rps", REVERSE_PROXY, wanted)],
+            )
+        };
         assert!(least(0.6).is_empty());
         assert_eq!(least(0.7).len(), 1);
         // A latency: the lower is the faster.
-        let more = |wanted| missed(&faster, &[Target::MoreByAtMost("rps", REVERSE_PROXY, wanted)]);
+        let more = |wanted| {
+            missed(
+                &faster,
+                &[Target::MoreByAtMost("rps", REVERSE_PROXY, wanted)],
+            )
+        };
         assert_eq!((more(0.0).len(), more(-0.1).len()), (0, 1));
         measured.invalid("nginx", "503");
         let one = rows("rps", "requests/s", &measured);

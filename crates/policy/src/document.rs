@@ -48,7 +48,9 @@ pub fn digest(text: &str) -> DocumentDigest {
 /// LIMIT: a policy file is read by a person before it counts; 256 KiB bounds what parsing costs.
 const TEXT_BYTES_MAX: usize = 256 * 1024;
 
-/// LIMIT: rules of one kind; `decide` walks them once for each request.
+/// LIMIT: allow rules; they have an index, so no decision walks them.
+const ALLOW_MAX: usize = 1_024;
+/// LIMIT: rules of any other kind; `decide` walks them once for each request.
 const RULES_MAX: usize = 256;
 
 /// Reads a policy file. `presets` are the ones that the operator learnt.
@@ -82,7 +84,7 @@ pub fn parse(text: &str, presets: &Presets) -> Result<Grant, DocumentError> {
     Ok(Grant {
         sandbox,
         install,
-        allow,
+        allow: allow.into(),
         secrets,
         git,
         tools,
@@ -151,10 +153,13 @@ fn refuse_invisible(text: &str) -> Result<(), DocumentError> {
 }
 
 fn check_counts(allow: &[AllowRule], others: usize) -> Result<(), DocumentError> {
-    if allow.len().max(others) <= RULES_MAX {
+    let message = if allow.len() > ALLOW_MAX {
+        format!("a policy file has at most {ALLOW_MAX} allow rules; merge some")
+    } else if others > RULES_MAX {
+        format!("a policy file has at most {RULES_MAX} rules of one kind; merge some")
+    } else {
         return Ok(());
-    }
-    let message = format!("a policy file has at most {RULES_MAX} rules of one kind; merge some");
+    };
     Err(DocumentError {
         message,
         span: None,

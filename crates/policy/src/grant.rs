@@ -2,6 +2,10 @@
 //! The canonical grant: what one session may do. Made from a document by [`crate::document`],
 //! fixed at the start, narrowed at most, gone at the end.
 
+mod rules;
+
+pub use rules::AllowRules;
+
 use crate::binding::PathPattern;
 use crate::facts::{GraphqlOperation, RpcPattern};
 use crate::names::{CredentialName, Endpoint, Host, Method, Port, RuleName, Scheme, ToolName};
@@ -18,7 +22,7 @@ pub struct Grant {
     /// The install phase, when there is one.
     pub install: Option<InstallGrant>,
     /// Hosts that may be reached.
-    pub allow: Vec<AllowRule>,
+    pub allow: AllowRules,
     /// Credentials that may be used.
     pub secrets: Vec<SecretGrant>,
     /// Git repositories.

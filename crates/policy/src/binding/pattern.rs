@@ -119,6 +119,20 @@ impl PathPattern {
         }
     }
 
+    /// The text that every path it means begins with, up to a slash or the end: its exact segments
+    /// before any other.
+    pub(crate) fn beginning(&self) -> String {
+        let mut text = String::new();
+        for segment in &self.segments {
+            let Segment::Exact(exact) = segment else {
+                break;
+            };
+            text.push('/');
+            text.push_str(exact);
+        }
+        text
+    }
+
     /// The one segment with `{credential}` in it: its number, and what stands before and after the
     /// word. Nothing when there is none or more than one.
     pub(super) fn credential(&self) -> Option<(usize, &str, &str)> {

@@ -133,7 +133,8 @@ fn cover_of_request<'a>(
         });
     }
     let covers = |rule: &&AllowRule| rule.phase == phase && rule_matches(rule, facts);
-    let rules: Vec<_> = grant.allow.iter().filter(covers).collect();
+    let meaning = grant.allow.meaning(&facts.endpoint, &facts.path);
+    let rules: Vec<_> = meaning.filter(covers).collect();
     if rules.is_empty() && bindings.is_empty() {
         let reason = near_miss::reason(layers, phase, facts);
         let rule = RuleName::new("grant.default");

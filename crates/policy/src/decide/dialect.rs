@@ -40,7 +40,8 @@ pub(super) fn here<'a>(
             && is_endpoint_of(rule, facts)
             && rule.paths.iter().any(is_meant)
     };
-    grant.allow.iter().filter(is_here).collect()
+    let speaking = grant.allow.speaking_at(&facts.endpoint);
+    speaking.filter(is_here).collect()
 }
 
 /// The rules that cover the request, or why none of them does.

@@ -4,7 +4,7 @@
 //! endpoint; a granted secret is bound here; a git grant is; the host is named at all.
 
 use super::Layers;
-use super::cover::{has_path, host_matches, is_endpoint_of, is_usable, rule_matches};
+use super::cover::{has_path, is_endpoint_of, is_usable, rule_matches};
 use crate::binding::Binding;
 use crate::decision::Reason;
 use crate::facts::RequestFacts;
@@ -14,11 +14,8 @@ use crate::standing::Phase;
 
 pub(super) fn reason(layers: &Layers<'_>, phase: Phase, facts: &RequestFacts) -> Reason {
     let grant = layers.grant;
-    let here: Vec<_> = grant
-        .allow
-        .iter()
-        .filter(|rule| is_endpoint_of(rule, facts))
-        .collect();
+    let here = grant.allow.at(&facts.endpoint);
+    let here: Vec<_> = here.filter(|rule| is_endpoint_of(rule, facts)).collect();
     let bound: Vec<_> = granted_bindings(layers)
         .filter(|b| b.endpoint == facts.endpoint)
         .collect();
@@ -61,11 +58,7 @@ pub(super) fn rule_miss(rules: &[&AllowRule], facts: &RequestFacts) -> Reason {
 }
 
 fn names_host(layers: &Layers<'_>, host: &Host) -> bool {
-    layers
-        .grant
-        .allow
-        .iter()
-        .any(|rule| host_matches(&rule.host, host))
+    layers.grant.allow.names(host)
         || layers
             .grant
             .git
