@@ -10,10 +10,12 @@
 //!
 //! Not here: installing peers (`cargo xtask bench` does it), and tuning of anybody.
 //!
-//! Start reading at [`egress`] and [`start`].
+//! Start reading at [`egress`], [`start`], [`cost`] and [`growth`].
 
 pub mod bundle;
+pub mod cost;
 pub mod egress;
+pub mod growth;
 pub mod load_report;
 pub mod memory;
 pub mod peer;

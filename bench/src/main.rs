@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use torno_bench::egress::{self, Effort, Only};
 use torno_bench::peer::Tools;
-use torno_bench::{rows, start};
+use torno_bench::{cost, growth, rows, start};
 
 /// Torno beside its peers, in one run.
 #[derive(Debug, Parser)]
@@ -47,6 +47,10 @@ enum Which {
     Egress,
     /// Start to the end of `true`.
     Start,
+    /// Memory of an idle session and of idle connections, and what a million requests leave.
+    Cost,
+    /// How cost grows with rules, sessions and live connections.
+    Growth,
     /// Both.
     All,
 }
@@ -92,6 +96,9 @@ fn inside(arguments: &Arguments) -> Result<bool> {
     }
     let tools = std::env::var_os(TOOLS).context("no TORNO_BENCH_TOOLS: run `cargo xtask bench`")?;
     let tools = Tools::new(PathBuf::from(tools));
+    if let Which::Cost | Which::Growth = arguments.which {
+        return figures(arguments, &tools);
+    }
     let mut result = Vec::new();
     let mut missed = Vec::new();
     if arguments.which != Which::Start {
@@ -115,6 +122,26 @@ fn inside(arguments: &Arguments) -> Result<bool> {
     }
     rows::write(&arguments.json, &result)?;
     rows::print(&result);
+    for target in &missed {
+        println!("MISSED: {target}");
+    }
+    Ok(missed.is_empty())
+}
+
+/// What Torno costs by itself, without peers.
+fn figures(arguments: &Arguments, tools: &Tools) -> Result<bool> {
+    let measured = match arguments.which {
+        Which::Growth => growth::measure(tools)?,
+        Which::Cost | Which::Egress | Which::Start | Which::All => cost::measure(tools)?,
+    };
+    rows::write(&arguments.json, &measured)?;
+    for figure in &measured {
+        let value = figure.value.map(|value| format!("{value:.1}"));
+        let value = value.unwrap_or_else(|| "-".to_owned());
+        let why = figure.invalid.as_deref().unwrap_or_default();
+        println!("{:<44} {value:>12} {} {why}", figure.metric, figure.unit);
+    }
+    let missed: Vec<String> = measured.iter().filter_map(rows::Figure::missed).collect();
     for target in &missed {
         println!("MISSED: {target}");
     }

@@ -167,6 +167,32 @@ fn name(pid: u32) -> String {
     status_line(pid, "status", "Name:").unwrap_or_default()
 }
 
+/// The descendants of a process that have this name.
+#[must_use]
+pub fn descendants_named(root: u32, wanted: &str) -> Vec<u32> {
+    let tree = tree(&[root]).into_iter();
+    tree.filter(|pid| name(*pid) == wanted || title(*pid).starts_with(wanted))
+        .collect()
+}
+
+/// The first word of the command line: roles name themselves there.
+fn title(pid: u32) -> String {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let first = line.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(first).into_owned()
+}
+
+/// Bytes that a process shares with nobody.
+#[must_use]
+pub fn private_bytes(pid: u32) -> u64 {
+    let kib = |field| {
+        let text = status_line(pid, "smaps_rollup", field)?;
+        text.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    let parts = ["Private_Clean:", "Private_Dirty:"].map(|field| kib(field).unwrap_or_default());
+    parts.iter().sum::<u64>() * 1024
+}
+
 fn proportional_kib(pid: u32) -> Option<u64> {
     let text = status_line(pid, "smaps_rollup", "Pss:")?;
     text.split_whitespace().next()?.parse().ok()

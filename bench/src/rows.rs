@@ -106,11 +106,62 @@ pub fn rows(metric: &str, unit: &'static str, measured: &Measured) -> Vec<Row> {
     measured.peers().into_iter().map(row).collect()
 }
 
+/// A figure of Torno's own, without a peer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Figure {
+    /// What was measured, and at which size.
+    pub metric: String,
+    /// In which unit.
+    pub unit: &'static str,
+    /// How much; absent when invalid.
+    pub value: Option<f64>,
+    /// The most that is promised.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<f64>,
+    /// Why it is absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub invalid: Option<String>,
+}
+
+impl Figure {
+    /// One that was measured.
+    #[must_use]
+    pub fn new(metric: impl Into<String>, unit: &'static str, value: f64) -> Self {
+        Self {
+            metric: metric.into(),
+            unit,
+            value: Some(value),
+            at_most: None,
+            invalid: None,
+        }
+    }
+
+    /// With a promise.
+    #[must_use]
+    pub fn at_most(mut self, limit: f64) -> Self {
+        self.at_most = Some(limit);
+        self
+    }
+
+    /// The promise that it breaks, in words.
+    #[must_use]
+    pub fn missed(&self) -> Option<String> {
+        let Self { metric, unit, .. } = self;
+        match (self.value, self.at_most) {
+            (Some(value), Some(limit)) if value > limit => Some(format!(
+                "{metric}: {value:.1} {unit}, wanted at most {limit} {unit}"
+            )),
+            (None, _) => Some(format!("{metric}: absent")),
+            (Some(_), _) => None,
+        }
+    }
+}
+
 /// Writes them for programs.
 ///
 /// # Errors
 /// When the file can't be written.
-pub fn write(path: &Path, rows: &[Row]) -> Result<()> {
+pub fn write<R: Serialize>(path: &Path, rows: &[R]) -> Result<()> {
     let lines: Vec<String> = rows
         .iter()
         .map(|row| serde_json::to_string(row).map(|line| format!("  {line}")))
@@ -227,6 +278,19 @@ mod tests {
             missed(&rows, &[Target::RatioAtLeast("rps", "squid", 1.0)]).len(),
             1
         );
+    }
+
+    #[test]
+    fn a_figure_misses_its_promise_by_its_size_or_by_its_absence() {
+        let figure = Figure::new("idle", "KiB", 64.0).at_most(64.0);
+        assert_eq!(figure.missed(), None);
+        let larger = Figure::new("idle", "KiB", 64.5).at_most(64.0);
+        assert!(larger.missed().is_some());
+        let absent = Figure {
+            value: None,
+            ..figure
+        };
+        assert!(absent.missed().is_some());
     }
 
     #[test]

@@ -47,7 +47,7 @@ const MITMPROXY: &str = "mitmproxy>=11";
 /// Where `torno-bench` finds the peers.
 const TOOLS: &str = "TORNO_BENCH_TOOLS";
 
-/// Runs one benchmark, or both with `all`.
+/// Runs one benchmark, or those beside peers with `all`.
 pub(crate) fn run(root: &Path, which: &str, json: &Path) -> Result<()> {
     // The rows go where the caller stands, wherever cargo works.
     let json = std::path::absolute(json).context("no current directory")?;
@@ -56,7 +56,7 @@ pub(crate) fn run(root: &Path, which: &str, json: &Path) -> Result<()> {
     std::fs::create_dir_all(&directory).context("no directory of peers")?;
     let built = build::run(root, Profile::Release, &tools).context("build")?;
     bring("Debian packages", packages(&directory));
-    if which != "start" {
+    if matches!(which, "egress" | "all") {
         bring("mitmproxy", mitmproxy(&directory));
         bring("hudsucker", hudsucker(root, &directory));
     }

@@ -113,6 +113,10 @@ enum Bench {
     Egress,
     /// Start of a sandbox.
     Start,
+    /// Memory of what is idle, and what requests leave behind.
+    Cost,
+    /// How cost grows with rules, sessions and connections.
+    Growth,
 }
 
 fn main() -> ExitCode {
@@ -150,6 +154,8 @@ fn run(task: &Task) -> anyhow::Result<()> {
                 None => "all",
                 Some(Bench::Egress) => "egress",
                 Some(Bench::Start) => "start",
+                Some(Bench::Cost) => "cost",
+                Some(Bench::Growth) => "growth",
             };
             bench::run(&root, which, json)
         }

@@ -6,7 +6,7 @@ use crate::dial::Dialer;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
@@ -29,6 +29,8 @@ pub(crate) struct Job {
     pub(crate) length: u64,
     /// A connection for each request.
     pub(crate) fresh: bool,
+    /// One request, and then the connection waits so long.
+    pub(crate) hold: Option<Duration>,
     /// From here on it counts.
     pub(crate) warm_end: Instant,
     /// No request begins after this.
@@ -122,6 +124,10 @@ pub(crate) async fn run(job: Rc<Job>) -> Tally {
                 tally.fail(&error);
                 connection = None;
             }
+        }
+        if let Some(hold) = job.hold {
+            tokio::time::sleep(hold).await;
+            break;
         }
     }
     tally.report.statuses = counts;

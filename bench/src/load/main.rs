@@ -16,7 +16,7 @@ use client::{Job, Tally};
 use dial::{Dialer, Way};
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use torno_bench::load_report::LoadReport;
 
 /// Sends requests and checks the answers; prints one line of JSON.
@@ -55,6 +55,12 @@ struct Arguments {
     /// Seconds that don't count, at first
     #[arg(long, default_value_t = 1.0)]
     warm: f64,
+    /// No request before this time, in Unix seconds
+    #[arg(long, default_value_t = 0.0)]
+    not_before: f64,
+    /// One request on each connection, which then waits so many seconds
+    #[arg(long)]
+    hold: Option<f64>,
     /// Seconds that count
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
@@ -88,6 +94,10 @@ async fn run(arguments: &Arguments) -> Result<LoadReport> {
     let dialer = Dialer::new(&arguments.name, way, &roots).await?;
     let body = std::fs::read(&arguments.body).context("no file of the body")?;
     anyhow::ensure!(!body.is_empty(), "the body's file is empty");
+    let not_before = UNIX_EPOCH + Duration::from_secs_f64(arguments.not_before);
+    // One that is over already is no wait.
+    let wait = not_before.duration_since(SystemTime::now());
+    tokio::time::sleep(wait.unwrap_or_default()).await;
     let begin = Instant::now();
     let warm_end = begin + Duration::from_secs_f64(arguments.warm);
     let job = Rc::new(Job {
@@ -99,6 +109,7 @@ async fn run(arguments: &Arguments) -> Result<LoadReport> {
         body,
         length: arguments.length,
         fresh: arguments.fresh,
+        hold: arguments.hold.map(Duration::from_secs_f64),
         warm_end,
         end: warm_end + Duration::from_secs_f64(arguments.seconds),
     });
