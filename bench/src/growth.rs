@@ -132,6 +132,7 @@ fn request(host: u32, project: u32) -> Result<RequestFacts> {
 
 /// Sessions with so many connections each, all at once: their rate together, their latency, and
 /// the memory of all of Torno.
+#[expect(clippy::disallowed_methods, reason = "loads that begin at one time need the clock")]
 fn loaded(torno: &Torno, name: &str, loads: &[u32]) -> Result<Vec<Figure>> {
     let count = u32::try_from(loads.len()).unwrap_or(u32::MAX);
     // They start first, and then begin together.

@@ -80,6 +80,14 @@ fn main() -> Result<()> {
     Ok(())
 }
 
+/// Waits until a time of day; one that is over already is no wait.
+#[expect(clippy::disallowed_methods, reason = "loads that begin at one time need the clock")]
+async fn wait_until(unix_seconds: f64) {
+    let wanted = UNIX_EPOCH + Duration::from_secs_f64(unix_seconds);
+    let left = wanted.duration_since(SystemTime::now());
+    tokio::time::sleep(left.unwrap_or_default()).await;
+}
+
 async fn run(arguments: &Arguments) -> Result<LoadReport> {
     let way = match (&arguments.proxy, &arguments.dial) {
         (Some(proxy), _) => Way::Proxy(proxy.clone()),
@@ -94,10 +102,7 @@ async fn run(arguments: &Arguments) -> Result<LoadReport> {
     let dialer = Dialer::new(&arguments.name, way, &roots).await?;
     let body = std::fs::read(&arguments.body).context("no file of the body")?;
     anyhow::ensure!(!body.is_empty(), "the body's file is empty");
-    let not_before = UNIX_EPOCH + Duration::from_secs_f64(arguments.not_before);
-    // One that is over already is no wait.
-    let wait = not_before.duration_since(SystemTime::now());
-    tokio::time::sleep(wait.unwrap_or_default()).await;
+    wait_until(arguments.not_before).await;
     let begin = Instant::now();
     let warm_end = begin + Duration::from_secs_f64(arguments.warm);
     let job = Rc::new(Job {
