@@ -43,7 +43,7 @@ pub fn measure(tools: &Tools) -> Result<Vec<Figure>> {
     let torno = Torno::start(&site)?;
     for sessions in SESSIONS {
         let loads = vec![1; usize::try_from(sessions).unwrap_or_default()];
-        figures.extend(loaded(&torno, &format!("{sessions}_sessions"), &loads)?);
+        figures.extend(or_why(&torno, &format!("{sessions}_sessions"), &loads));
     }
     for connections in CONNECTIONS {
         let mut loads = Vec::new();
@@ -52,11 +52,11 @@ pub fn measure(tools: &Tools) -> Result<Vec<Figure>> {
             loads.push(left.min(CONNECTIONS_OF_ONE));
             left -= left.min(CONNECTIONS_OF_ONE);
         }
-        figures.extend(loaded(
+        figures.extend(or_why(
             &torno,
             &format!("{connections}_connections"),
             &loads,
-        )?);
+        ));
     }
     Ok(figures)
 }
@@ -130,9 +130,27 @@ fn request(host: u32, project: u32) -> Result<RequestFacts> {
     })
 }
 
+/// A size that can't be measured takes its own figures along, and nothing else.
+fn or_why(torno: &Torno, name: &str, loads: &[u32]) -> Vec<Figure> {
+    let figures = loaded(torno, name, loads).unwrap_or_else(|error| {
+        vec![Figure {
+            value: None,
+            invalid: Some(format!("{error:#}")),
+            ..Figure::new(format!("requests_with_{name}"), "requests/s", 0.0)
+        }]
+    });
+    if let Some(first) = figures.first() {
+        eprintln!("{}: {:?} {}", first.metric, first.value, first.unit);
+    }
+    figures
+}
+
 /// Sessions with so many connections each, all at once: their rate together, their latency, and
 /// the memory of all of Torno.
-#[expect(clippy::disallowed_methods, reason = "loads that begin at one time need the clock")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "loads that begin at one time need the clock"
+)]
 fn loaded(torno: &Torno, name: &str, loads: &[u32]) -> Result<Vec<Figure>> {
     let count = u32::try_from(loads.len()).unwrap_or(u32::MAX);
     // They start first, and then begin together.
@@ -145,7 +163,8 @@ fn loaded(torno: &Torno, name: &str, loads: &[u32]) -> Result<Vec<Figure>> {
             format!("--length={}", SMALL.bytes),
             format!("--connections={connections}"),
             format!("--not-before={}", begin.as_secs_f64()),
-            "--warm=2".to_owned(),
+            // All handshakes come before what counts.
+            format!("--warm={}", 2 + loads.iter().sum::<u32>() / 400),
             format!("--seconds={SECONDS}"),
         ];
         torno.load(&words, SMALL)
@@ -158,7 +177,7 @@ fn loaded(torno: &Torno, name: &str, loads: &[u32]) -> Result<Vec<Figure>> {
         .collect::<Result<_>>()?;
     let cost = watch.end();
     if let Some(fault) = reports.iter().find_map(LoadReport::fault) {
-        bail!("{name}: a load proves nothing: {fault}");
+        bail!("a load proves nothing: {fault}");
     }
     let rate: f64 = reports.iter().map(LoadReport::requests_per_second).sum();
     let mut p50: Vec<u32> = reports.iter().map(|report| report.p50_us).collect();

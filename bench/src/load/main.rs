@@ -81,7 +81,10 @@ fn main() -> Result<()> {
 }
 
 /// Waits until a time of day; one that is over already is no wait.
-#[expect(clippy::disallowed_methods, reason = "loads that begin at one time need the clock")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "loads that begin at one time need the clock"
+)]
 async fn wait_until(unix_seconds: f64) {
     let wanted = UNIX_EPOCH + Duration::from_secs_f64(unix_seconds);
     let left = wanted.duration_since(SystemTime::now());
