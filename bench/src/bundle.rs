@@ -79,6 +79,7 @@ pub fn make(
         files: FileRules::default(),
         env: Vec::new(),
         git_hosts: Vec::new(),
+        home: Vec::new(),
         limits: LIMITS,
         ca_pem: String::new(),
         uid_base: UID_BASE,

@@ -34,6 +34,7 @@ mod report;
 mod revoke;
 mod scrub;
 mod terminate;
+mod tripwires;
 mod wire;
 
 pub use accept::Limits;

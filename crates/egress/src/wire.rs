@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, BufReader, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use torno_policy::Reason;
 
@@ -204,6 +204,25 @@ impl StreamError {
             Self::Gone => Fault::new(gone, "the stream ended before its message did: try again"),
             Self::Late => Fault::new(late, "nothing came for too long: try again"),
         }
+    }
+}
+
+/// Writes all of it and flushes. `Late` when the peer has not taken it in time: who reads nothing,
+/// or a few bytes now and then, holds nobody up. Of a piece of a body, 48 KiB, a far end that is
+/// waited for 300 s must take 160 bytes a second.
+pub(crate) async fn write_out(
+    to: &mut Writer<'_>,
+    bytes: &[u8],
+    wait: Duration,
+) -> Result<(), StreamError> {
+    let writing = async {
+        to.write_all(bytes).await?;
+        to.flush().await
+    };
+    match tokio::time::timeout(wait, writing).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(_)) => Err(StreamError::Gone),
+        Err(_) => Err(StreamError::Late),
     }
 }
 

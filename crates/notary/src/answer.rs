@@ -149,6 +149,7 @@ impl Notary {
             strip: slot.into_iter().collect(),
             injection,
             unlock,
+            transcripts: permit.transcripts(),
         }))
     }
 }

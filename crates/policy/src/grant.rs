@@ -72,6 +72,8 @@ pub struct SandboxGrant {
     pub env: Vec<(String, String)>,
     /// Limits, held from outside.
     pub limits: Limits,
+    /// Tripwires stand in it.
+    pub tripwires: bool,
 }
 
 /// File rules: exact paths or `dir/**`, relative, enforced by mounts.
@@ -130,6 +132,8 @@ pub struct AllowRule {
     pub phase: Phase,
     /// What is judged there beyond method and path.
     pub dialect: Dialect,
+    /// A model runs there: bodies are transcripts, which may quote tripwires.
+    pub transcripts: bool,
 }
 
 /// What a rule judges of a request beyond its method and path. Where a rule with a dialect names

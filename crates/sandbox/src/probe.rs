@@ -139,6 +139,7 @@ fn spec(level: Level, uid_base: u32) -> Result<SandboxSpec, String> {
         files: FileRules::default(),
         env: Vec::new(),
         git_hosts: Vec::new(),
+        home: Vec::new(),
         limits: Limits {
             wall_seconds: 10,
             idle_seconds: 10,

@@ -55,6 +55,7 @@ mod stage;
 mod streams_and_exit_codes;
 mod submodules_lead_nowhere;
 mod the_desk_knows_its_callers;
+mod tripwires_freeze_the_session;
 mod websockets;
 mod what_a_host_would_run_stays_behind;
 mod without_an_authority;

@@ -8,13 +8,14 @@ use crate::notary::{Notary, Now};
 use crate::receipts::Redeemable;
 use crate::refusals::{refused_event, session_unknown, unlock_refusal};
 use crate::watch::Watching;
-use torno_audit::{Entry, Event, RequestDecided};
+use torno_audit::{Entry, Event, RequestDecided, TripwireSeen};
 use torno_notary_protocol::gate::{Answer, Question, Ticket};
 use torno_notary_protocol::receipt::Receipt;
 use torno_policy::decide::{decide, unread};
 use torno_policy::decision::{Decision, Permit, Reason, Refusal};
-use torno_policy::facts::{Act, ContentKind, RequestFacts};
-use torno_policy::names::CredentialName;
+use torno_policy::facts::{Act, ContentKind, Location, Presented, RequestFacts};
+use torno_policy::names::{CredentialName, SessionId};
+use torno_policy::tripwire::{IssuedTripwire, Wire};
 
 /// A turn after it was judged.
 pub(super) enum Judged {
@@ -47,6 +48,7 @@ impl Notary {
             return Judged::Unrecorded(Reply::Answer(ticket, Answer::Refused(refusal), None));
         }
         let (decision, facts) = self.decide_request(gate, facts, now);
+        self.judge_tripped(id.as_ref(), &facts, &decision, now);
         // Nothing happened yet: the record is of the question that has the content. Both cost the
         // session one of its records, so that asking has its bound.
         if let Some(kind) = self.unread(gate, &facts, &decision, now) {
@@ -99,6 +101,24 @@ impl Notary {
             Act::Request(facts) => (decision, facts),
             // INVARIANT: the act was made three lines above.
             Act::Tool(_) => std::process::abort(),
+        }
+    }
+
+    /// What carries a tripwire out freezes its session before anything else is judged.
+    fn judge_tripped(
+        &mut self,
+        id: Option<&SessionId>,
+        facts: &RequestFacts,
+        decision: &Decision,
+        now: Now,
+    ) {
+        if let (Some(id), Decision::Deny(refusal)) = (id, decision)
+            && refusal.reason == Reason::Tripwire
+            && let Some(session) = self.sessions.get(id)
+            && let Some((wire, location)) = tripped(&session.tripwires, &facts.presented)
+        {
+            let to = (&facts.endpoint, &facts.method);
+            self.freeze(id, TripwireSeen::new(wire, location, to), now);
         }
     }
 
@@ -181,6 +201,17 @@ impl Notary {
         };
         Ok((version, watching))
     }
+}
+
+/// Which tripwire stands where in a request.
+fn tripped<'a>(
+    tripwires: &[IssuedTripwire],
+    presented: &'a [Presented],
+) -> Option<(Wire, &'a Location)> {
+    presented.iter().find_map(|one| {
+        let wire = tripwires.iter().find(|wire| wire.digest == one.digest)?;
+        Some((wire.wire, &one.location))
+    })
 }
 
 /// Whether the connection at hand was used with this very credential before.

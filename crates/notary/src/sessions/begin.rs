@@ -19,6 +19,7 @@ use torno_policy::names::{CredentialName, RecordSeq, TenantName, ToolName};
 use torno_policy::placeholder::Placeholder;
 use torno_policy::standing::{Phase, Standing, State};
 use torno_policy::tool;
+use torno_policy::tripwire::{Tripwire, Wire};
 
 /// LIMIT: sessions that run at once; each costs about 10 KiB here and a gate elsewhere.
 const RUNNING_MAX: usize = 10_000;
@@ -30,6 +31,7 @@ impl Notary {
         let grant = self.admit(&begin)?;
         self.check_room()?;
         let placeholders = self.issue(&begin.tenant, &grant)?;
+        let tripwires = self.lay_tripwires(&grant)?;
         let standing = Standing {
             session: begin.session.clone(),
             generation: self.generation,
@@ -48,6 +50,7 @@ impl Notary {
             placeholders: variables(&grant, &placeholders),
             tools: allowed_tools(&grant),
             grant: grant.clone(),
+            tripwires: tripwires.clone(),
         };
         let issued = placeholders
             .iter()
@@ -60,6 +63,7 @@ impl Notary {
             tenant: begin.tenant,
             grant,
             issued: issued.collect(),
+            tripwires: tripwires.iter().filter_map(Tripwire::issued).collect(),
             placeholders,
             begun_at,
             receipts: Receipts::default(),
@@ -89,7 +93,7 @@ impl Notary {
     }
 
     fn check_room(&self) -> Result<(), Refusal> {
-        if self.sessions.values().filter(|s| s.is_running()).count() < RUNNING_MAX {
+        if self.sessions.values().filter(|s| s.is_live()).count() < RUNNING_MAX {
             return Ok(());
         }
         let hint = "too many sessions run; end some";
@@ -173,6 +177,17 @@ impl Notary {
             placeholders.insert(name.clone(), Placeholder::new(&shape, random));
         }
         Ok(placeholders)
+    }
+
+    /// A tripwire for each place, where the grant wants them. They stand for no credential.
+    fn lay_tripwires(&mut self, grant: &Grant) -> Result<Vec<Tripwire>, Refusal> {
+        let mut tripwires = Vec::new();
+        for wire in Wire::ALL.into_iter().filter(|_| grant.sandbox.tripwires) {
+            let mut random = [0; 16];
+            self.entropy.fill(&mut random).map_err(|_| undecidable())?;
+            tripwires.push(Tripwire::new(wire, random));
+        }
+        Ok(tripwires)
     }
 
     /// The shape of a credential that may be used.

@@ -13,6 +13,7 @@ mod content;
 mod release;
 mod sessions;
 mod stores;
+mod tripwires;
 mod watch;
 
 use std::os::unix::fs::PermissionsExt;

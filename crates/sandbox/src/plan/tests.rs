@@ -58,6 +58,7 @@ pub(crate) fn spec(level: Level) -> SandboxSpec {
             ("LANG".into(), "de_DE.UTF-8".into()),
         ],
         git_hosts: vec!["git.example.org".into()],
+        home: vec![],
         limits: Limits {
             wall_seconds: 60,
             idle_seconds: 60,

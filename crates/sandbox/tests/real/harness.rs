@@ -69,6 +69,7 @@ pub(crate) fn spec(level: Level) -> SandboxSpec {
         files: FileRules::default(),
         env: vec![("GREETING".into(), "hello".into())],
         git_hosts: vec!["git.example.org".into()],
+        home: vec![],
         limits: Limits {
             wall_seconds: 60,
             idle_seconds: 60,
