@@ -28,6 +28,8 @@ const LIMITS: Limits = Limits {
     disk_bytes: 4 << 30,
     egress_bytes: 1 << 30,
     records: 100_000,
+    requests: 1,
+    rate: 1,
 };
 
 /// What the host has, with the directories of `PATH` searched as tornod does.

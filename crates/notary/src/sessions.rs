@@ -28,6 +28,9 @@ use torno_policy::tripwire::IssuedTripwire;
 
 mod begin;
 mod freeze;
+mod pace;
+
+pub(crate) use pace::{Pace, TooMany};
 
 /// A session of this life.
 pub(crate) struct Session {
@@ -45,6 +48,8 @@ pub(crate) struct Session {
     pub(crate) receipts: Receipts,
     /// Records it caused.
     pub(crate) records: u64,
+    /// Requests that it may still make, and how fast.
+    pub(crate) pace: Pace,
     /// Its record budget is spent.
     pub(crate) frozen: bool,
     /// Decisions whose end was not reported yet.

@@ -106,6 +106,10 @@ pub struct Limits {
     pub egress_bytes: u64,
     /// Records the session may cause.
     pub records: u64,
+    /// Requests it may make.
+    pub requests: u64,
+    /// Requests a second; as many at once.
+    pub rate: u64,
 }
 
 /// A path given to a matcher of requests.

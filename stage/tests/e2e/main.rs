@@ -37,6 +37,7 @@ mod kill_ends_the_porters;
 mod ledger;
 mod nothing_of_a_request_is_written_down;
 mod nothing_outlives_a_session;
+mod operators_see_and_limit;
 mod package_clients_install;
 mod placeholder_goes_nowhere_else;
 mod places_that_others_prepared;

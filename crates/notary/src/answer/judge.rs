@@ -7,6 +7,7 @@ use crate::gates::GateId;
 use crate::notary::{Notary, Now};
 use crate::receipts::Redeemable;
 use crate::refusals::{refused_event, session_unknown, unlock_refusal};
+use crate::sessions::TooMany;
 use crate::watch::Watching;
 use torno_audit::{Entry, Event, RequestDecided, TripwireSeen};
 use torno_notary_protocol::gate::{Answer, Question, Ticket};
@@ -44,8 +45,26 @@ impl Notary {
             watch,
         } = question;
         let id = self.gates.get(&gate).map(|row| row.session.clone());
+        let unrecorded =
+            |refusal| Judged::Unrecorded(Reply::Answer(ticket, Answer::Refused(refusal), None));
+        let paced = self.pace(id.as_ref(), now);
+        if let Err(TooMany {
+            refusal,
+            is_news: false,
+        }) = paced
+        {
+            return unrecorded(refusal);
+        }
         if let Err(refusal) = self.spend(id.as_ref(), 1, now) {
-            return Judged::Unrecorded(Reply::Answer(ticket, Answer::Refused(refusal), None));
+            return unrecorded(refusal);
+        }
+        if let Err(TooMany { refusal, .. }) = paced {
+            return decided(
+                now,
+                (gate, ticket, id),
+                (facts, Decision::Deny(refusal)),
+                false,
+            );
         }
         let (decision, facts) = self.decide_request(gate, facts, now);
         self.judge_tripped(id.as_ref(), &facts, &decision, now);
@@ -75,12 +94,7 @@ impl Notary {
                     decision: None,
                 }))
             }
-            (decision, _) => {
-                let decided = RequestDecided::of(&facts, &decision);
-                let event = Event::RequestDecided(Box::new(decided));
-                let plain = Plain::Decided(gate, ticket, Box::new((facts, decision)), watches);
-                Judged::Plain(now.entry(id, event), plain)
-            }
+            (decision, _) => decided(now, (gate, ticket, id), (facts, decision), watches),
         }
     }
 
@@ -201,6 +215,19 @@ impl Notary {
         };
         Ok((version, watching))
     }
+}
+
+/// A decision that releases nothing now, with its record.
+fn decided(
+    now: Now,
+    (gate, ticket, id): (GateId, Ticket, Option<SessionId>),
+    (facts, decision): (RequestFacts, Decision),
+    watches: bool,
+) -> Judged {
+    let decided = RequestDecided::of(&facts, &decision);
+    let event = Event::RequestDecided(Box::new(decided));
+    let plain = Plain::Decided(gate, ticket, Box::new((facts, decision)), watches);
+    Judged::Plain(now.entry(id, event), plain)
 }
 
 /// Which tripwire stands where in a request.

@@ -3,7 +3,7 @@
 //! organisation, with a placeholder for each of its credentials. The notary reads the document
 //! itself: the desk's word is not enough.
 
-use super::Session;
+use super::{Pace, Session};
 use crate::notary::{Notary, Now};
 use crate::receipts::Receipts;
 use crate::refusals::{record_unavailable, refusal, undecidable};
@@ -61,6 +61,7 @@ impl Notary {
         let session = Session {
             standing,
             tenant: begin.tenant,
+            pace: Pace::new(&grant.sandbox.limits, now),
             grant,
             issued: issued.collect(),
             tripwires: tripwires.iter().filter_map(Tripwire::issued).collect(),

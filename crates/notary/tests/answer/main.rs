@@ -10,6 +10,7 @@
 )]
 
 mod content;
+mod pace;
 mod release;
 mod sessions;
 mod stores;

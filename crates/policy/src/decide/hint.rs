@@ -11,7 +11,9 @@ use crate::registry::Operation;
 
 pub(super) fn standing(reason: Reason) -> String {
     let hint = match reason {
-        Reason::SessionFenced => "the session was restarted; this belongs to its earlier life",
+        Reason::SessionFenced => {
+            "the session was restarted and this belongs to its earlier life; start a new one"
+        }
         Reason::SessionKilled => "the session was killed; a person must start a new one",
         Reason::SessionFrozen => {
             "the session is frozen since a tripwire of its own was on its way out; a person looks \

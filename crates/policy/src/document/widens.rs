@@ -152,6 +152,8 @@ fn limits(old: &Limits, new: &Limits) -> Vec<String> {
         ("disk", old.disk_bytes, new.disk_bytes, " bytes"),
         ("egress", old.egress_bytes, new.egress_bytes, " bytes"),
         ("records", old.records, new.records, ""),
+        ("requests", old.requests, new.requests, ""),
+        ("rate", old.rate, new.rate, "/s"),
     ];
     let raised = pairs.into_iter().filter(|(_, old, new, _)| new > old);
     raised

@@ -79,6 +79,8 @@ pub(crate) fn spec(level: Level) -> SandboxSpec {
             disk_bytes: 96 << 20,
             egress_bytes: 1 << 20,
             records: 1000,
+            requests: 1,
+            rate: 1,
         },
         ca_pem: "-----BEGIN CERTIFICATE-----\nc2Vzc2lvbg==\n-----END CERTIFICATE-----\n".into(),
         uid_base: uid_base(number),
