@@ -35,6 +35,7 @@ const fn is_denied(event: &Event) -> bool {
     matches!(event, Event::RequestDecided(decided) if decided.reason.is_some())
 }
 
+// ATTACK: 163
 #[test]
 fn a_session_that_asks_too_fast_is_refused_once_in_the_record_and_its_neighbour_is_not() {
     let mut world = paced("rate = \"3/s\"");

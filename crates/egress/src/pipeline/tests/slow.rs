@@ -37,6 +37,7 @@ async fn outcome(stage: &Stage) -> End {
 
 #[tokio::test]
 async fn a_far_end_that_reads_nothing_holds_no_upload() {
+    // ATTACK: 163
     let stage = stage_with(Notary::yes(), fixed(OK), limits()).await;
     let deaf = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = deaf.local_addr().unwrap();
@@ -69,6 +70,7 @@ async fn a_far_end_that_reads_nothing_holds_no_upload() {
 
 #[tokio::test]
 async fn a_client_that_reads_nothing_holds_no_far_end() {
+    // ATTACK: 163
     let answer = format!(
         "HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\n\r\n{}",
         "x".repeat(LARGE)
