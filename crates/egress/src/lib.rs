@@ -34,7 +34,6 @@ mod report;
 mod revoke;
 mod scrub;
 mod terminate;
-mod tripwires;
 mod wire;
 
 pub use accept::Limits;

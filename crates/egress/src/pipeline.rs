@@ -23,14 +23,13 @@ use crate::forward::{ClientSide, Forwarded, Stop, Surroundings, Upload, forward,
 use crate::head::{Framing, Head};
 use crate::identify::{Arrival, AskedDestination};
 use crate::inject::{inject, revoked, undecidable};
-use crate::normalize::{RawRequest, Request, normalize, readable_target};
+use crate::normalize::{RawRequest, Request, Tripwires, normalize, readable_target};
 use crate::ports::{AtHand, Ports};
 use crate::refuse::{Fault, Refusals};
 use crate::report::Reporter;
 use crate::revoke::{Live, Revocations};
 use crate::scrub::Released;
 use crate::terminate::{AuthorityFault, SessionAuthority};
-use crate::tripwires::Tripwires;
 use crate::wire::Peer;
 use ahead::Asked;
 use client::{Client, Next};

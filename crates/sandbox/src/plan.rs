@@ -325,14 +325,7 @@ fn tree(spec: &SandboxSpec, facts: &HostFacts) -> Result<Vec<TreeStep>, PlanErro
             host,
         });
     }
-    if oci::home_is_staged(spec) {
-        let bytes = spec.limits.disk_bytes / 3;
-        steps.push(TreeStep::Home(
-            relative(Path::new(oci::HOME)),
-            bytes,
-            bytes / oci::BYTES_PER_INODE,
-        ));
-    }
+    steps.extend(home::directory(spec));
     for also in &spec.also {
         steps.extend(also::steps(also)?);
     }

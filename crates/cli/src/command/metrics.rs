@@ -114,8 +114,19 @@ impl Counts {
                 "torno_requests_total{{decision=\"{decision}\",reason=\"{reason}\"}} {count}"
             );
         }
+        for (name, kind, help, value) in self.sums() {
+            let _ = writeln!(
+                text,
+                "# HELP torno_{name} {help}.\n# TYPE torno_{name} {kind}\ntorno_{name} {value}"
+            );
+        }
+        text
+    }
+
+    /// Name, kind, help and value of each sum without labels.
+    fn sums(&self) -> [(&'static str, &'static str, &'static str, u64); 10] {
         let wide = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
-        for (name, kind, help, value) in [
+        [
             (
                 "credentials_released_total",
                 "counter",
@@ -176,13 +187,7 @@ impl Counts {
                 "Place after the newest record",
                 self.records,
             ),
-        ] {
-            let _ = writeln!(
-                text,
-                "# HELP torno_{name} {help}.\n# TYPE torno_{name} {kind}\ntorno_{name} {value}"
-            );
-        }
-        text
+        ]
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Files that lie in the home directory from the start. What a person lists under `also` has its
-//! place first: where such a directory lies, or lies below, no file is made.
+//! The home directory where the launcher makes it, and files that lie in it from the start. What a
+//! person lists under `also` has its place first: where such a directory lies, or lies below, no
+//! file is made.
 
 use super::{PlanError, TreeStep, oci, relative};
 use crate::spec::{HomeFile, SandboxSpec};
@@ -8,6 +9,15 @@ use std::path::{Component, Path};
 
 /// LIMIT: the home directory and one below it: `.ssh/id_ed25519`.
 const PARTS_MAX: usize = 2;
+
+/// The directory in memory, before anything is mounted or made below.
+pub(super) fn directory(spec: &SandboxSpec) -> Option<TreeStep> {
+    let bytes = spec.limits.disk_bytes / 3;
+    oci::home_is_staged(spec).then(|| {
+        let home = relative(Path::new(oci::HOME));
+        TreeStep::Home(home, bytes, bytes / oci::BYTES_PER_INODE)
+    })
+}
 
 /// The steps, after what is listed under `also`.
 pub(super) fn files(spec: &SandboxSpec) -> Result<Vec<TreeStep>, PlanError> {

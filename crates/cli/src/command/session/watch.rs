@@ -207,7 +207,7 @@ fn text(line: &Line, color: bool) -> String {
     };
     let status = line
         .status
-        .map_or("-".to_owned(), |status| status.to_string());
+        .map_or_else(|| "-".to_owned(), |status| status.to_string());
     let mut text = format!("{}  {decision}", line.at);
     if line.bytes.is_some() {
         text.push_str(&format!("  {status:>3}"));
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn record(seq: u64, event: Value) -> Record {
+    fn record(seq: u64, event: &Value) -> Record {
         let line = json!({ "seq": seq, "at": 1_700_000_000_000_u64, "session": "s1",
             "event": event });
         torno_audit::line::parse(line.to_string().as_bytes()).unwrap()
@@ -248,7 +248,7 @@ mod tests {
         let endpoint = json!({ "scheme": "https", "host": "api.example.test", "port": 443 });
         record(
             seq,
-            json!({ "kind": "request_decided", "entry": "captured", "endpoint": endpoint,
+            &json!({ "kind": "request_decided", "entry": "captured", "endpoint": endpoint,
                 "method": "POST", "path": path, "query_bytes": null, "verdict": verdict,
                 "layer": "session", "rule": "grant.allow[0]", "reason": reason,
                 "credential": (verdict == "allow").then_some("github"), "binding": null,
@@ -259,7 +259,7 @@ mod tests {
     fn ended(seq: u64, decision: u64) -> Record {
         record(
             seq,
-            json!({ "kind": "request_ended", "decision": decision, "outcome": "completed",
+            &json!({ "kind": "request_ended", "decision": decision, "outcome": "completed",
                 "status": 201, "reason": null, "sent": 5, "received": 7, "reflected": 0,
                 "carried": 0, "address": null, "resolved_by_proxy": false }),
         )

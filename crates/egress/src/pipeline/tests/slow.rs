@@ -41,9 +41,11 @@ async fn a_far_end_that_reads_nothing_holds_no_upload() {
     let stage = stage_with(Notary::yes(), fixed(OK), limits()).await;
     let deaf = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = deaf.local_addr().unwrap();
-    let mut hosts = stage.dialer.hosts.lock().unwrap();
-    hosts.insert("plain.test".to_owned(), address);
-    drop(hosts);
+    let hosts = &stage.dialer.hosts;
+    hosts
+        .lock()
+        .unwrap()
+        .insert("plain.test".to_owned(), address);
     let holding = tokio::spawn(async move {
         let (stream, _) = deaf.accept().await.unwrap();
         tokio::time::sleep(PATIENCE).await;

@@ -155,7 +155,7 @@ fn why_not(decided: &RequestDecided) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use serde_json::json;
 
@@ -208,6 +208,3 @@ mod tests {
         assert!(observed.left[1].contains("torno secret bind github --host allow.test"));
     }
 }
-
-#[cfg(test)]
-pub(super) use tests::decided as sample;

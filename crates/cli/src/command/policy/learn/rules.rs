@@ -6,7 +6,7 @@
 use super::observed::Learnt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use torno_policy::names::{Endpoint, Scheme};
+use torno_policy::names::{Endpoint, Method, Scheme};
 
 /// LIMIT: values of a star that are named; the rest is a count.
 const VALUES_SHOWN: usize = 4;
@@ -23,48 +23,45 @@ enum Segment {
     Star(BTreeSet<String>),
 }
 
+/// A path, cut at its slashes.
+type Segments = Vec<String>;
+/// What was seen at each endpoint.
+type Seen = BTreeMap<(Endpoint, Method), BTreeSet<Segments>>;
+/// Patterns at each endpoint, with the methods that were seen at each.
+type Patterns = BTreeMap<(Endpoint, Pattern), BTreeSet<Method>>;
+/// Rules, each by its place and methods.
+type Rules = BTreeMap<(Endpoint, BTreeSet<Method>), Vec<Pattern>>;
+
 /// The rules, with a comment above each star.
 pub(super) fn text(learnt: &[Learnt], stars: usize) -> String {
-    let mut places: BTreeMap<(String, String), (Endpoint, BTreeSet<Vec<String>>)> = BTreeMap::new();
+    let mut seen: Seen = BTreeMap::new();
     for one in learnt {
-        let key = (one.endpoint.to_string(), one.method.to_string());
-        let fresh = || (one.endpoint.clone(), BTreeSet::new());
-        let (_, paths) = places.entry(key).or_insert_with(fresh);
-        paths.insert(
-            one.path
-                .path()
-                .split('/')
-                .skip(1)
-                .map(str::to_owned)
-                .collect(),
-        );
+        let key = (one.endpoint.clone(), one.method.clone());
+        let segments = one.path.path().split('/').skip(1);
+        let paths = seen.entry(key).or_default();
+        paths.insert(segments.map(str::to_owned).collect());
     }
-    let mut methods: BTreeMap<(String, Pattern), (Endpoint, BTreeSet<String>)> = BTreeMap::new();
-    for ((place, method), (endpoint, paths)) in places {
+    let mut granted: Patterns = BTreeMap::new();
+    for ((endpoint, method), paths) in seen {
         for pattern in patterns(paths, stars) {
-            let fresh = || (endpoint.clone(), BTreeSet::new());
-            let entry = methods
-                .entry((place.clone(), pattern))
-                .or_insert_with(fresh);
-            entry.1.insert(method.clone());
+            let methods = granted.entry((endpoint.clone(), pattern)).or_default();
+            methods.insert(method.clone());
         }
     }
-    let mut rules: BTreeMap<(String, BTreeSet<String>), (Endpoint, Vec<Pattern>)> = BTreeMap::new();
-    for ((place, pattern), (endpoint, methods)) in methods {
-        let fresh = || (endpoint, Vec::new());
-        let (_, patterns) = rules.entry((place, methods)).or_insert_with(fresh);
-        patterns.push(pattern);
+    let mut rules: Rules = BTreeMap::new();
+    for ((endpoint, pattern), methods) in granted {
+        rules.entry((endpoint, methods)).or_default().push(pattern);
     }
     let mut text = String::new();
-    for ((_, methods), (endpoint, patterns)) in rules {
+    for ((endpoint, methods), patterns) in rules {
         push_rule(&mut text, &endpoint, (&methods, &patterns));
     }
     text
 }
 
 /// Where enough values were seen at one place, with everything around it equal, it becomes a star.
-fn patterns(paths: BTreeSet<Vec<String>>, stars: usize) -> BTreeSet<Pattern> {
-    let exact = |path: Vec<String>| Pattern {
+fn patterns(paths: BTreeSet<Segments>, stars: usize) -> BTreeSet<Pattern> {
+    let exact = |path: Segments| Pattern {
         segments: path.into_iter().map(Segment::Exact).collect(),
     };
     let mut patterns: BTreeSet<_> = paths.into_iter().map(exact).collect();
@@ -127,7 +124,7 @@ impl Pattern {
 fn push_rule(
     text: &mut String,
     endpoint: &Endpoint,
-    (methods, patterns): (&BTreeSet<String>, &[Pattern]),
+    (methods, patterns): (&BTreeSet<Method>, &[Pattern]),
 ) {
     let stars = patterns.iter().flat_map(|pattern| {
         let stars = pattern.segments.iter().filter_map(|segment| match segment {
@@ -169,14 +166,18 @@ fn push_rule(
             .collect::<Vec<_>>()
             .join(", ")
     };
-    let _ = writeln!(text, "methods = [{}]", quoted(&mut methods.iter().cloned()));
+    let _ = writeln!(
+        text,
+        "methods = [{}]",
+        quoted(&mut methods.iter().map(ToString::to_string))
+    );
     let paths = quoted(&mut patterns.iter().map(Pattern::text));
     let _ = writeln!(text, "paths = [{paths}]\n");
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::observed::{Observed, sample};
+    use super::super::observed::{Observed, tests::decided};
     use super::*;
     use torno_policy::Decision;
     use torno_policy::decide::{Layers, decide};
@@ -189,7 +190,7 @@ mod tests {
     fn observed(requests: &[(&str, &str, &str)]) -> Vec<Learnt> {
         let mut observed = Observed::default();
         for request in requests {
-            observed.take(&sample(*request, (Some("host_not_granted"), None)));
+            observed.take(&decided(*request, (Some("host_not_granted"), None)));
         }
         observed.learnt
     }

@@ -67,3 +67,32 @@ fn another_placeholder_and_ordinary_text_are_no_tripwire() {
     assert!(passes(&tripwires, &[other.as_bytes(), b"AKIATRNO is the mark"]).is_ok());
     assert!(passes(&Tripwires::default(), &[wires()[0].value.as_bytes()]).is_ok());
 }
+
+#[test]
+fn one_run_of_twelve_characters_is_found_in_every_form_wherever_it_is_cut() {
+    let wires = wires();
+    let tripwires = Tripwires::new(&wires);
+    let value = wires[1].value.as_bytes();
+    let run = &value[value.len() - 12..];
+    let each = |spell: fn(u8) -> String| run.iter().map(|b| spell(*b)).collect::<String>();
+    let forms = [
+        each(|b| char::from(b).to_string()),
+        each(|b| format!("{b:02x}")),
+        each(|b| format!("%{b:02X}")),
+        each(|b| format!("\\u00{b:02x}")),
+        each(|b| format!("&#x{b:02x};")),
+        BASE64.encode(run),
+    ];
+    for form in forms {
+        let body = format!("before {form} behind").into_bytes();
+        for cut in 0..body.len() {
+            let (front, back) = body.split_at(cut);
+            assert!(passes(&tripwires, &[front, back]).is_err(), "{form} {cut}");
+        }
+        let bytes: Vec<_> = body.chunks(1).collect();
+        assert!(passes(&tripwires, &bytes).is_err(), "{form}");
+        let less = body.strip_suffix(b" behind").unwrap();
+        let less = &less[..less.len() - 2];
+        assert!(passes(&tripwires, &[less]).is_ok(), "{form}");
+    }
+}

@@ -3,8 +3,8 @@
 //! that the notary judges the find, and in a body before each piece goes on. The search is that of
 //! answers, turned around: every listed encoding, and any run of 12 characters.
 
+use super::Request;
 use crate::head::Head;
-use crate::normalize::Request;
 use crate::scrub::{Scrubber, Secret};
 use std::sync::Arc;
 use torno_policy::facts::{Location, Presented};
