@@ -28,6 +28,8 @@ const LIMITS: Limits = Limits {
     disk_bytes: 4 << 30,
     egress_bytes: 1 << 30,
     records: 100_000,
+    requests: 1,
+    rate: 1,
 };
 
 /// What the host has, with the directories of `PATH` searched as tornod does.
@@ -79,6 +81,7 @@ pub fn make(
         files: FileRules::default(),
         env: Vec::new(),
         git_hosts: Vec::new(),
+        home: Vec::new(),
         limits: LIMITS,
         ca_pem: String::new(),
         uid_base: UID_BASE,

@@ -87,6 +87,7 @@ fn rules() -> Result<Vec<Figure>> {
             grant: &grant,
             bindings: &[],
             placeholders: &[],
+            tripwires: &[],
             now: 0,
         };
         let act = Act::Request(request(host, last)?);

@@ -21,7 +21,7 @@ pub const LEVEL: &str = "container";
 const POLICY: &str = r#"[sandbox]
 workspace = { path = ".", mode = "none" }
 also = ["~/bench"]
-limits = { egress = "100GiB", records = 100000000 }
+limits = { egress = "100GiB", records = 100000000, requests = 100000000 }
 
 [secret.bench]
 env = "API_TOKEN"

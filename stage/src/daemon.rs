@@ -309,7 +309,7 @@ impl Daemon {
         let running = |row: &serde_json::Value| {
             let state = row.get("state").and_then(serde_json::Value::as_str)?;
             let session = row.get("session").and_then(serde_json::Value::as_str)?;
-            ["starting", "running"]
+            ["starting", "running", "frozen"]
                 .contains(&state)
                 .then(|| session.to_owned())
         };

@@ -45,7 +45,7 @@ pub use recorder::{Flush, Flushed, Written};
 pub use recovery::OpenError;
 pub use request::{
     ContentNote, CredentialReleased, CredentialWatched, RequestDecided, RequestEnded,
-    RequestRefused,
+    RequestRefused, TripwireSeen,
 };
 pub use text::{List, LongText, ShortText, Text};
 pub use tree::TreeHead;

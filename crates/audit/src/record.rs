@@ -8,6 +8,7 @@
 use crate::digest::Digest;
 use crate::request::{
     CredentialReleased, CredentialWatched, RequestDecided, RequestEnded, RequestRefused,
+    TripwireSeen,
 };
 use crate::text::{List, LongText, ShortText};
 use serde::{Deserialize, Serialize};
@@ -223,6 +224,8 @@ pub enum Event {
         /// Records it had written.
         records: u64,
     },
+    /// A tripwire was on its way out: the session is frozen from here on.
+    TripwireSeen(Box<TripwireSeen>),
 }
 
 impl Event {
@@ -235,6 +238,7 @@ impl Event {
                 | Self::SessionKilled
                 | Self::KillCompleted { .. }
                 | Self::BudgetFrozen { .. }
+                | Self::TripwireSeen(_)
                 | Self::VaultSealed
         )
     }

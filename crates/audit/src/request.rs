@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use torno_policy::decision::{Decision, Layer, Reason};
 use torno_policy::facts::{
-    self, Content, GitFacts, GitOperation, GraphqlOperation, RefChange, RequestFacts,
+    self, Content, GitFacts, GitOperation, GraphqlOperation, Location, RefChange, RequestFacts,
 };
 use torno_policy::names::{BindingId, CredentialName, Endpoint, Method, RecordSeq, RuleName};
+use torno_policy::tripwire::Wire;
 
 /// A request was judged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -274,6 +275,42 @@ pub struct RequestRefused {
     pub target: ShortText,
     /// How many equal ones this stands for.
     pub count: u32,
+}
+
+/// A tripwire was on its way out. Where it stood and where it was going; never its value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TripwireSeen {
+    /// Which.
+    pub wire: Wire,
+    /// The part of the request that held it: `header:authorization`, `query`, `body`.
+    pub location: ShortText,
+    /// Where it was going.
+    pub endpoint: Endpoint,
+    /// With which method.
+    pub method: Method,
+}
+
+impl TripwireSeen {
+    /// The record of a find.
+    #[must_use]
+    pub fn new(wire: Wire, location: &Location, to: (&Endpoint, &Method)) -> Self {
+        let location = match location {
+            Location::Header(name) => ShortText::new(format!("header:{name}")),
+            Location::Trailer => ShortText::new("trailer"),
+            Location::Path => ShortText::new("path"),
+            Location::Query => ShortText::new("query"),
+            Location::Method => ShortText::new("method"),
+            Location::Body => ShortText::new("body"),
+        };
+        let (endpoint, method) = to;
+        Self {
+            wire,
+            location,
+            endpoint: endpoint.clone(),
+            method: method.clone(),
+        }
+    }
 }
 
 /// LIMIT: a push of more references, or a batch of more methods, is judged whole; the record keeps

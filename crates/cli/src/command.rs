@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 mod init;
 mod kill;
+mod metrics;
 mod policy;
 mod preset;
 pub(crate) mod run;
@@ -40,6 +41,7 @@ pub(crate) enum Command {
     Doctor(doctor::Doctor),
     Demo(demo::Demo),
     Completions(completions::Completions),
+    Metrics(metrics::Metrics),
 }
 
 impl Command {
@@ -59,6 +61,7 @@ impl Command {
             Self::Doctor(command) => doctor::run(command, context).await,
             Self::Demo(command) => demo::run(command, context),
             Self::Completions(command) => completions::run(command),
+            Self::Metrics(command) => metrics::run(command, context),
         }
     }
 }

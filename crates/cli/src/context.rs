@@ -20,6 +20,8 @@ pub(crate) struct Context {
     pub(crate) may_start: bool,
     /// Colour on standard error.
     pub(crate) color: bool,
+    /// Colour on standard output.
+    pub(crate) color_out: bool,
     /// The working directory.
     pub(crate) directory: PathBuf,
     /// `HOME`.

@@ -132,6 +132,7 @@ fn prepare(torno: &Torno) -> Outcome<(Context, tokio::runtime::Runtime)> {
         json: torno.output == values::Output::Json,
         may_start: !torno.no_start && set("TORNO_NO_START").is_none(),
         color: set("NO_COLOR").is_none() && std::io::stderr().is_terminal(),
+        color_out: set("NO_COLOR").is_none() && std::io::stdout().is_terminal(),
         directory,
         home: set("HOME").map(Into::into),
         credentials: set("CREDENTIALS_DIRECTORY").map(Into::into),

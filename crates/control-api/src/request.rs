@@ -199,7 +199,7 @@ pub struct Started {
 pub struct SessionRow {
     /// Its id.
     pub session: SessionId,
-    /// `starting`, `installing`, `running`, `ended`, `killed`.
+    /// `starting`, `installing`, `running`, `frozen`, `ended`, `killed`.
     pub state: String,
     /// Why it ended, when it did: `exited`, `stopped`, `time_limit`,
     /// `disk_limit`, `disk_full`, `start_failed`, `role_died`.

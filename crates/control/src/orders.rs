@@ -14,6 +14,7 @@ use torno_control_api::request::TerminalSize;
 use torno_policy::grant::{FileRules, Isolation, Limits, WorkspaceMode};
 use torno_policy::names::{Generation, SessionId};
 use torno_policy::standing::Phase;
+use torno_policy::tripwire::Tripwire;
 
 use crate::upstreams::Upstreams;
 
@@ -225,6 +226,8 @@ pub(crate) struct SandboxOrder {
     pub(crate) limits: Limits,
     pub(crate) ca_pem: String,
     pub(crate) git_hosts: Vec<String>,
+    /// Files below the home directory, with what they say.
+    pub(crate) home: Vec<(PathBuf, String)>,
 }
 
 /// Launcher → desk.
@@ -312,6 +315,7 @@ pub(crate) enum GateRequest {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct GateConfiguration {
     pub(crate) limits: Limits,
+    pub(crate) tripwires: Vec<Tripwire>,
 }
 
 /// A command to run inside.

@@ -32,6 +32,7 @@ use torno_policy::Refusal;
 use torno_policy::binding::{Mode, Slot};
 use torno_policy::facts::RequestFacts;
 use torno_policy::names::*;
+use torno_policy::tripwire::{Tripwire, Wire};
 
 #[derive(Debug)]
 struct Fixed;
@@ -80,6 +81,7 @@ impl Ask for Yes {
                 strip: Vec::new(),
                 own_credentials: false,
                 unlock: true,
+                transcripts: false,
             });
             Ok(Answered::Granted(Granted {
                 allowed,
@@ -208,6 +210,7 @@ async fn main() {
             egress_bytes_max: u64::MAX,
             ..Limits::default()
         },
+        tripwires: Wire::ALL.map(|wire| Tripwire::new(wire, [7; 16])).to_vec(),
     };
     let ports = Ports {
         ask: Arc::new(Yes(AtomicU64::new(0))),

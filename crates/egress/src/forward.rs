@@ -14,17 +14,18 @@ pub(crate) use upload::Upload;
 use crate::accept::{Limits, Usage};
 use crate::connect::Upstream;
 use crate::inject::OutgoingHead;
-use crate::normalize::Request;
+use crate::normalize::{Request, Tripwires};
 use crate::refuse::Fault;
 use crate::report::Reporter;
 use crate::revoke::Live;
 use crate::scrub::Released;
-use crate::wire::{Duplex, ReadBuffer, Source, StreamError, Writer};
+use crate::wire::{self, Duplex, ReadBuffer, Source, StreamError, Writer};
 use answer::{Answer, AnswerTo};
 use body::Body;
 use download::Download;
 use rustls::crypto::SecureRandom;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use torno_policy::{Reason, Refusal};
 use upload::{CarrySearch, Tally};
@@ -78,6 +79,9 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) live: &'a Live,
     /// For the masks of WebSocket frames.
     pub(crate) random: &'static dyn SecureRandom,
+    pub(crate) tripwires: &'a Tripwires,
+    /// Bodies of this exchange may quote tripwires.
+    pub(crate) transcripts: bool,
 }
 
 /// Sends head and body, and brings the answer back.
@@ -96,14 +100,17 @@ pub(crate) async fn forward(
         usage: around.usage,
         sent: &mut reporter.sent,
         search: CarrySearch::default(),
+        tripwires: around.tripwires.of_body(around.transcripts),
     };
-    send_head(upstream, head, &mut upload, &mut tally).await?;
+    let wait = around.limits.body_wait;
+    send_head(upstream, head, &mut upload, &mut tally, wait).await?;
     let download = Download {
         released: around.released,
         is_bound: around.released.was_sent_to(&request.facts.endpoint),
         is_http10: request.is_http10,
         keep_alive: request.keep_alive,
         received: &mut reporter.received,
+        wait: around.limits.body_wait,
     };
     if upload.is_over() {
         let answer = read_answer(around, (upstream, request)).await?;
@@ -127,6 +134,7 @@ async fn send_head(
     head: OutgoingHead,
     upload: &mut Upload,
     tally: &mut Tally<'_>,
+    wait: Duration,
 ) -> Result<(), Stop> {
     tally.usage.spend(head.bytes().len())?;
     if let Some(heads) = &upstream.heads {
@@ -143,18 +151,14 @@ async fn send_head(
         let mut both = zeroize::Zeroizing::new(Vec::with_capacity(size));
         both.extend_from_slice(head.bytes());
         both.extend_from_slice(&small);
-        let written = upstream.io.write_all(&both).await;
+        let written = wire::write_out(&mut upstream.io, &both, wait).await;
         upload.room = None;
         written
     } else {
-        upstream.io.write_all(head.bytes()).await
+        wire::write_out(&mut upstream.io, head.bytes(), wait).await
     };
     drop(head);
-    let written = match written {
-        Ok(()) => upstream.io.flush().await,
-        failed @ Err(_) => failed,
-    };
-    written.map_err(|_| unanswered(upstream.is_reused))
+    written.map_err(|error| upload::not_taken(error, unanswered(upstream.is_reused)))
 }
 
 /// Nothing is left to send: reads the answer's head.

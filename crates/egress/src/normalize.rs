@@ -9,6 +9,7 @@ mod git;
 mod graphql;
 mod json;
 mod target;
+mod tripwires;
 mod upgrade;
 
 pub(crate) use content::CONTENT_BYTES_MAX;
@@ -16,6 +17,7 @@ pub(crate) use content::{graphql_body, graphql_query, jsonrpc, lfs_batch};
 pub(crate) use fields::{Disposition, is_hop_by_hop, is_websocket_field, judge_trailers};
 pub(crate) use git::{Commands, read_commands};
 pub(crate) use target::connect_target;
+pub(crate) use tripwires::{BodySearch, Tripwires};
 pub(crate) use upgrade::Offer;
 
 use crate::head::{Framing, Head, Repeated, framing, list_members};

@@ -23,7 +23,7 @@ use crate::forward::{ClientSide, Forwarded, Stop, Surroundings, Upload, forward,
 use crate::head::{Framing, Head};
 use crate::identify::{Arrival, AskedDestination};
 use crate::inject::{inject, revoked, undecidable};
-use crate::normalize::{RawRequest, Request, normalize, readable_target};
+use crate::normalize::{RawRequest, Request, Tripwires, normalize, readable_target};
 use crate::ports::{AtHand, Ports};
 use crate::refuse::{Fault, Refusals};
 use crate::report::Reporter;
@@ -41,6 +41,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::Semaphore;
 use torno_policy::names::CredentialName;
+use torno_policy::tripwire::Tripwire;
 
 /// What a pipeline is made of, beside its ports.
 #[derive(Debug, Clone)]
@@ -52,6 +53,8 @@ pub struct SessionConfig {
     pub pinned: Vec<PinnedRoots>,
     /// What the session may use.
     pub limits: Limits,
+    /// What stands in its sandbox to be stolen.
+    pub tripwires: Vec<Tripwire>,
 }
 
 /// Why a pipeline can't be made. The session does not start then.
@@ -79,6 +82,7 @@ pub struct Pipeline {
     refusals: Refusals,
     random: &'static dyn SecureRandom,
     ahead: Arc<Semaphore>,
+    tripwires: Tripwires,
 }
 
 impl fmt::Debug for Pipeline {
@@ -114,6 +118,7 @@ impl Pipeline {
             refusals: Refusals::new(Arc::clone(&ports.ask)),
             random: provider.secure_random,
             ahead: Arc::new(Semaphore::new(ahead::AHEAD_MAX)),
+            tripwires: Tripwires::new(&config.tripwires),
             ports,
         }))
     }
@@ -168,6 +173,7 @@ impl Pipeline {
             Ok(request) => request,
             Err(fault) => return self.refuse_fault(client, &fault, (&target, is_head)).await,
         };
+        self.tripwires.present(&mut request);
         let upload = match self.read_push(client, &mut request).await {
             Ok(upload) => upload,
             Err(fault) => return self.refuse_fault(client, &fault, (&target, is_head)).await,
@@ -232,6 +238,7 @@ impl Pipeline {
         let request = &*request;
 
         let record = granted.allowed.record;
+        let transcripts = granted.allowed.transcripts;
         let mut reporter = Reporter::new(Arc::clone(&self.ports.ask), record, &client.started);
         let carrying = async {
             let at_hand = (idle, &self.pool);
@@ -254,7 +261,7 @@ impl Pipeline {
                 buffer: &mut client.buffer,
             };
             let sending = (request, head, upload);
-            let around = self.surroundings(&client.live);
+            let around = self.surroundings(&client.live, transcripts);
             let forwarding = forward(&around, side, &mut upstream, sending, &mut reporter);
             let forwarded = forwarding.await?;
             Ok((forwarded, upstream))
@@ -290,13 +297,15 @@ impl Pipeline {
         }
     }
 
-    fn surroundings<'a>(&'a self, live: &'a Live) -> Surroundings<'a> {
+    fn surroundings<'a>(&'a self, live: &'a Live, transcripts: bool) -> Surroundings<'a> {
         Surroundings {
             limits: &self.limits,
             usage: &self.usage,
             released: &self.released,
             live,
             random: self.random,
+            tripwires: &self.tripwires,
+            transcripts,
         }
     }
 

@@ -89,14 +89,23 @@ pub(crate) fn answer(refusal: &Refusal, form: Form, close: bool, without_body: b
     let _ = write!(
         head,
         "HTTP/1.1 {status} {}\r\ncontent-type: application/json\r\nx-content-type-options: nosniff\r\n\
-         cache-control: no-store\r\ncontent-length: {}\r\nconnection: {connection}\r\n\r\n",
+         cache-control: no-store\r\n{}content-length: {}\r\nconnection: {connection}\r\n\r\n",
         phrase(status),
+        retry_after(refusal),
         body.len(),
     );
     if !without_body {
         head.push_str(&body);
     }
     head.into_bytes()
+}
+
+/// Where time alone mends it: within a second there is room for another request.
+fn retry_after(refusal: &Refusal) -> &'static str {
+    match refusal.rule.as_str() {
+        "limits.rate" => "retry-after: 1\r\n",
+        _ => "",
+    }
 }
 
 /// ATTACK: 112 – JSON alone would let `<` through to a viewer that guesses types.

@@ -9,6 +9,7 @@ use torno_policy::facts::Act;
 use torno_policy::grant::{Grant, Isolation, WorkspaceMode};
 use torno_policy::names::{Generation, RecordSeq, RuleName, SessionId, TenantName, ToolName};
 use torno_policy::standing::{Phase, Standing};
+use torno_policy::tripwire::Tripwire;
 
 /// What the desk may send.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -249,6 +250,8 @@ pub struct Begun {
     pub placeholders: Vec<(String, String)>,
     /// Tools that are allowed without asking, for the banner.
     pub tools: Vec<ToolName>,
+    /// What stands inside to be stolen, for sandbox and gate.
+    pub tripwires: Vec<Tripwire>,
 }
 
 /// Finds one vault value in a stream without knowing it: a rolling hash picks candidates, a salted

@@ -83,6 +83,8 @@ pub struct Allowed {
     pub strip: Vec<String>,
     /// Whether the client's own credential-like fields may pass.
     pub own_credentials: bool,
+    /// A model runs there: the body may quote tripwires.
+    pub transcripts: bool,
 }
 
 /// How the credential goes in.

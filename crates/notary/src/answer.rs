@@ -163,6 +163,7 @@ impl Notary {
             strip: slot.into_iter().collect(),
             injection,
             unlock,
+            transcripts: permit.transcripts(),
         }))
     }
 }

@@ -5,11 +5,14 @@ use crate::answer::Turn;
 use crate::frames::{ToGate, pack};
 use crate::notary::{Notary, Now};
 use crate::refusals::{refusal, refused_event};
-use torno_audit::{Durability, Entry, Event, RequestEnded, RequestRefused, request};
+use crate::sessions::OpenRequest;
+use torno_audit::{Durability, Entry, Event, RequestEnded, RequestRefused, TripwireSeen, request};
 use torno_notary_protocol::dial::DialAlarm;
 use torno_notary_protocol::gate::{End, GateMessage, Outcome, WireRefusal};
 use torno_policy::decision::{Layer, Reason};
+use torno_policy::facts::Location;
 use torno_policy::names::{Generation, SessionId};
+use torno_policy::tripwire::Wire;
 
 /// A gate's socket, as the role's main numbers them; never used twice in one life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,7 +75,10 @@ impl Notary {
             }
         }
         self.note(entries);
-        pack(self.answer(turns, now))
+        let replies = self.answer(turns, now);
+        let mut frames = self.cuts();
+        frames.extend(pack(replies));
+        frames
     }
 
     /// A gate did what no honest one does (sent no message of the protocol, did not read its
@@ -100,11 +106,13 @@ impl Notary {
     ) {
         let id = self.gates.get(&gate).map(|row| row.session.clone());
         for outcome in outcomes.into_iter().take(REPORTS_MAX) {
-            let events = match id.as_ref().and_then(|id| self.sessions.get_mut(id)) {
-                Some(session) => match session.ended(&outcome) {
-                    Some(credential) => ended_events(outcome, credential),
-                    None => vec![foreign_report()],
-                },
+            let session = id.as_ref().and_then(|id| self.sessions.get_mut(id));
+            let open = session.and_then(|session| session.ended(&outcome));
+            if let (Some(id), Some(open)) = (&id, &open) {
+                self.trip(id, &outcome, open, now);
+            }
+            let events = match open {
+                Some(open) => ended_events(outcome, open.credential),
                 None => vec![foreign_report()],
             };
             for event in events {
@@ -112,6 +120,17 @@ impl Notary {
                     entries.push((now.entry(id.clone(), event), ()));
                 }
             }
+        }
+    }
+
+    /// The gate found a tripwire in a body: the word of a gate freezes its own session alone.
+    fn trip(&mut self, id: &SessionId, outcome: &Outcome, open: &OpenRequest, now: Now) {
+        if let End::Refused(refusal) = &outcome.end
+            && refusal.reason == Reason::Tripwire
+            && let Some(wire) = Wire::of_rule(&refusal.rule)
+        {
+            let to = (&open.endpoint, &open.method);
+            self.freeze(id, TripwireSeen::new(wire, &Location::Body, to), now);
         }
     }
 

@@ -138,6 +138,8 @@ pub struct Notary {
     pub(crate) awaiting: VecDeque<Awaiting>,
     /// A flush for them is under way.
     pub(crate) flushing: bool,
+    /// Sessions that were frozen and whose gates were not told yet.
+    pub(crate) to_cut: Vec<SessionId>,
     checkpoint_due_ms: u64,
     seen_due_ms: u64,
 }
@@ -187,6 +189,7 @@ impl Notary {
             record_directory: config.record,
             awaiting: VecDeque::new(),
             flushing: false,
+            to_cut: Vec::new(),
             checkpoint_due_ms: 0,
             seen_due_ms: 0,
         };

@@ -134,7 +134,7 @@ impl Notary {
     /// Keys go first, whatever the record says.
     fn seal(&mut self, now: Now) -> Outcome {
         self.vault.seal();
-        let running = self.sessions.values().filter(|s| s.is_running());
+        let running = self.sessions.values().filter(|s| s.is_live());
         let effects = running.flat_map(Session::cut_credentials).collect();
         let batch = vec![(now.entry(None, Event::VaultSealed), ())];
         let _recorded = self.recorder.append_final(batch).map_err(failed)?;
@@ -308,7 +308,7 @@ impl Notary {
 
     /// Running sessions whose live streams a credential no longer covers.
     fn holders(&self, credential: &CredentialName) -> Vec<Effect> {
-        let running = self.sessions.values().filter(|s| s.is_running());
+        let running = self.sessions.values().filter(|s| s.is_live());
         let holding = running.filter(|s| s.tenant == self.tenant && s.holds(credential));
         let cut = holding.map(|session| Effect::Revoke {
             session: session.id().clone(),

@@ -4,7 +4,8 @@
 //! ```text
 //!           begin              end
 //!  (none) ────────▶ running ────────▶ ended
-//!                      └──── kill ───▶ killed     a restart ends what was running
+//!                      ├──── kill ───▶ killed     a restart ends what was running
+//!                      └── tripwire ──▶ frozen      lives, may nothing, ends or is killed
 //! ```
 
 use crate::notary::{Effect, Notary, Now};
@@ -18,11 +19,18 @@ use torno_policy::decide::{IssuedPlaceholder, Layers};
 use torno_policy::decision::{Layer, Permit, Reason, Refusal};
 use torno_policy::facts::RequestFacts;
 use torno_policy::grant::Grant;
-use torno_policy::names::{CredentialName, Generation, RecordSeq, SessionId, TenantName};
+use torno_policy::names::{
+    CredentialName, Endpoint, Generation, Method, RecordSeq, SessionId, TenantName,
+};
 use torno_policy::placeholder::Placeholder;
 use torno_policy::standing::{Phase, Standing, State};
+use torno_policy::tripwire::IssuedTripwire;
 
 mod begin;
+mod freeze;
+mod pace;
+
+pub(crate) use pace::{Pace, TooMany};
 
 /// A session of this life.
 pub(crate) struct Session {
@@ -31,6 +39,8 @@ pub(crate) struct Session {
     pub(crate) grant: Grant,
     /// Its live placeholders, as decisions see them.
     pub(crate) issued: Vec<IssuedPlaceholder>,
+    /// What stands in its sandbox to be stolen.
+    pub(crate) tripwires: Vec<IssuedTripwire>,
     placeholders: BTreeMap<CredentialName, Placeholder>,
     /// Its first record: which session is older.
     begun_at: RecordSeq,
@@ -38,6 +48,8 @@ pub(crate) struct Session {
     pub(crate) receipts: Receipts,
     /// Records it caused.
     pub(crate) records: u64,
+    /// Requests that it may still make, and how fast.
+    pub(crate) pace: Pace,
     /// Its record budget is spent.
     pub(crate) frozen: bool,
     /// Decisions whose end was not reported yet.
@@ -51,9 +63,11 @@ pub(crate) struct Session {
     kill_completed: bool,
 }
 
-struct OpenRequest {
-    credential: Option<CredentialName>,
-    writes: bool,
+/// An allowed request whose end was not reported yet: what it uses, and where it goes.
+pub(crate) struct OpenRequest {
+    pub(crate) credential: Option<CredentialName>,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) method: Method,
 }
 
 /// LIMIT: more requests than a gate has connections for; the oldest go first, and their report is
@@ -67,8 +81,9 @@ impl Session {
         &self.standing.session
     }
 
-    pub(crate) fn is_running(&self) -> bool {
-        self.standing.state == State::Running
+    /// Whether it has neither ended nor been killed: a frozen one still has to.
+    pub(crate) fn is_live(&self) -> bool {
+        matches!(self.standing.state, State::Running | State::Frozen)
     }
 
     /// Whether a gate of this generation may still have what was decided.
@@ -76,6 +91,10 @@ impl Session {
         let (reason, hint) = match self.standing.state {
             State::Killed => (Reason::SessionKilled, "the session was killed"),
             State::Ended => (Reason::SessionEnded, "the session has ended"),
+            State::Frozen => (
+                Reason::SessionFrozen,
+                "the session is frozen by a tripwire; end it with `torno kill`",
+            ),
             State::Running if self.standing.generation != asker => {
                 (Reason::SessionFenced, "this belongs to an earlier life")
             }
@@ -99,23 +118,23 @@ impl Session {
         if self.open.len() >= OPEN_MAX {
             self.open.pop_first();
         }
-        let credential = permit.injection().map(|i| i.credential.clone());
-        let writes = !matches!(facts.method.as_str(), "GET" | "HEAD" | "OPTIONS");
-        self.open.insert(record, OpenRequest { credential, writes });
+        let open = OpenRequest {
+            credential: permit.injection().map(|i| i.credential.clone()),
+            endpoint: facts.endpoint.clone(),
+            method: facts.method.clone(),
+        };
+        self.open.insert(record, open);
     }
 
-    /// A request ended: the credential it used. `None` when no such request is open.
-    #[expect(
-        clippy::option_option,
-        reason = "unknown request, or known without credential"
-    )]
-    pub(crate) fn ended(&mut self, outcome: &Outcome) -> Option<Option<CredentialName>> {
+    /// A request ended. `None` when no such request is open.
+    pub(crate) fn ended(&mut self, outcome: &Outcome) -> Option<OpenRequest> {
         let open = self.open.remove(&outcome.record)?;
+        let writes = !matches!(open.method.as_str(), "GET" | "HEAD" | "OPTIONS");
         let succeeded = matches!(outcome.end, End::Completed { status } if status < 400);
-        if succeeded && open.writes && open.credential.is_some() {
+        if succeeded && writes && open.credential.is_some() {
             self.credentialed_writes += 1;
         }
-        Some(open.credential)
+        Some(open)
     }
 
     pub(crate) fn placeholder_of(&self, credential: &CredentialName) -> String {
@@ -137,6 +156,7 @@ impl Session {
     fn finish(&mut self, state: State) -> u32 {
         self.standing.state = state;
         self.issued.clear();
+        self.tripwires.clear();
         self.receipts = Receipts::default();
         self.cut = count(self.open.len());
         let placeholders = count(self.placeholders.len());
@@ -175,7 +195,7 @@ impl Notary {
         let Some(session) = self.sessions.get_mut(id) else {
             return (Err(session_unknown()), Vec::new());
         };
-        if !session.is_running() {
+        if !session.is_live() {
             return (Ok(None), Vec::new());
         }
         // Nothing is allowed from here on, whatever the disk does.
@@ -199,7 +219,7 @@ impl Notary {
         only: Option<&SessionId>,
         now: Now,
     ) -> (Result<Kill, Refusal>, Vec<Effect>) {
-        let runs = |s: &&mut Session| s.is_running() && only.is_none_or(|id| id == s.id());
+        let runs = |s: &&mut Session| s.is_live() && only.is_none_or(|id| id == s.id());
         let mut kill = Kill {
             sessions: Vec::new(),
             credentialed_writes: Vec::new(),
@@ -325,6 +345,7 @@ impl Notary {
             grant: &session.grant,
             bindings: self.vault.live_bindings(&session.tenant),
             placeholders: &session.issued,
+            tripwires: &session.tripwires,
             now: now.unix_seconds(),
         }
     }
@@ -341,7 +362,7 @@ impl Notary {
 
     /// Keeps memory bounded: what is over and longest known goes. The store keeps its standing.
     fn forget_oldest(&mut self) {
-        let over: Vec<_> = self.sessions.values().filter(|s| !s.is_running()).collect();
+        let over: Vec<_> = self.sessions.values().filter(|s| !s.is_live()).collect();
         if over.len() > OVER_MAX
             && let Some(oldest) = over.iter().min_by_key(|s| s.begun_at)
         {

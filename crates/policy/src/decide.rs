@@ -3,7 +3,9 @@
 //!
 //! A request is judged in this order; the first deny is the answer, else the first ask.
 //!
-//! - **standing**: the session is unknown, killed, ended, or the asker of an earlier generation;
+//! - **standing**: the session is unknown, killed, ended, frozen, or the asker of an earlier
+//!   generation;
+//! - **vault**: a tripwire is on its way out (wherever to);
 //! - **organisation**: its policy forbids, or does not permit, what would happen (credential
 //!   included);
 //! - **session**: no `[[allow]]` rule, git grant or granted binding covers it (`cover.rs`);
@@ -22,6 +24,7 @@ use crate::organisation::{self, Judgement, Organisation, Subject};
 use crate::placeholder::PlaceholderDigest;
 use crate::standing::{Standing, State};
 use crate::tool;
+use crate::tripwire::IssuedTripwire;
 
 mod cover;
 mod credential;
@@ -31,6 +34,7 @@ mod git;
 mod hint;
 mod near_miss;
 mod own;
+mod tripwire;
 
 pub use digest::act_digest;
 
@@ -49,6 +53,8 @@ pub struct Layers<'a> {
     pub bindings: &'a [Binding],
     /// The session's live placeholders.
     pub placeholders: &'a [IssuedPlaceholder],
+    /// The session's tripwires.
+    pub tripwires: &'a [IssuedTripwire],
     /// Unix seconds.
     pub now: u64,
 }
@@ -69,6 +75,19 @@ pub struct Explanation {
     pub layers: Vec<Opinion>,
     /// The credential that would be put in.
     pub injection: Option<PermittedInjection>,
+    /// The far end runs a model: see [`Permit::transcripts`].
+    pub transcripts: bool,
+}
+
+impl Explanation {
+    /// Of what goes nowhere, or has no credential.
+    const fn plain(layers: Vec<Opinion>) -> Self {
+        Self {
+            layers,
+            injection: None,
+            transcripts: false,
+        }
+    }
 }
 
 /// The answer of one layer.
@@ -166,6 +185,7 @@ pub fn decide(layers: &Layers<'_>, act: &Act) -> Decision {
             generation: standing.generation,
             endpoint: endpoint(act).cloned(),
             watched: watched(layers, act, explanation.injection.as_ref()),
+            transcripts: explanation.transcripts,
             injection: explanation.injection,
             rule,
             layer,
@@ -185,17 +205,19 @@ pub fn decide(layers: &Layers<'_>, act: &Act) -> Decision {
 pub fn explain(layers: &Layers<'_>, act: &Act) -> Explanation {
     let standing = match standing(layers) {
         Ok(standing) => standing,
-        Err(refused) => {
-            return Explanation {
-                layers: vec![refused],
-                injection: None,
-            };
-        }
+        Err(refused) => return Explanation::plain(vec![refused]),
     };
     match act {
         Act::Request(facts) => explain_request(layers, standing, facts),
         Act::Tool(facts) => explain_tool(layers, standing, facts),
     }
+}
+
+/// What to do next about a request that was refused, as far as its reason and place tell: for who
+/// reads the record.
+#[must_use]
+pub fn next_step(reason: Reason, facts: &RequestFacts) -> String {
+    hint::next_step(reason, facts)
 }
 
 /// In which language the gate must read a request before it can be judged: asked for when the
@@ -208,7 +230,13 @@ pub fn unread(layers: &Layers<'_>, facts: &RequestFacts) -> Option<ContentKind> 
 }
 
 fn explain_request(layers: &Layers<'_>, standing: &Standing, facts: &RequestFacts) -> Explanation {
+    if let Err(tripped) = tripwire::check(layers, facts) {
+        return Explanation::plain(vec![running(), tripped]);
+    }
     let cover = cover::cover(layers, standing.phase, facts);
+    let transcripts = cover
+        .as_ref()
+        .is_ok_and(|cover| tripwire::takes_transcripts(facts, cover));
     let credential = match &cover {
         Ok(cover) => Some(credential::choose(layers, standing.phase, facts, cover)),
         Err(_) => None,
@@ -241,6 +269,7 @@ fn explain_request(layers: &Layers<'_>, standing: &Standing, facts: &RequestFact
     Explanation {
         layers: opinions,
         injection,
+        transcripts,
     }
 }
 
@@ -266,10 +295,7 @@ fn explain_tool(layers: &Layers<'_>, standing: &Standing, facts: &ToolFacts) -> 
         rule,
         answer,
     };
-    Explanation {
-        layers: vec![running(), organisation, tool],
-        injection: None,
-    }
+    Explanation::plain(vec![running(), organisation, tool])
 }
 
 fn standing<'a>(layers: &Layers<'a>) -> Result<&'a Standing, Opinion> {
@@ -288,6 +314,7 @@ fn standing<'a>(layers: &Layers<'a>) -> Result<&'a Standing, Opinion> {
     match standing.state {
         State::Killed => deny(Reason::SessionKilled),
         State::Ended => deny(Reason::SessionEnded),
+        State::Frozen => deny(Reason::SessionFrozen),
         State::Running if standing.generation != layers.asker => deny(Reason::SessionFenced),
         State::Running => Ok(standing),
     }

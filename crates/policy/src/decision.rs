@@ -27,6 +27,7 @@ pub enum Decision {
 ///     endpoint: None,
 ///     injection: None,
 ///     watched: Vec::new(),
+///     transcripts: false,
 ///     rule: RuleName::new("mine"),
 ///     layer: Layer::Session,
 /// };
@@ -44,6 +45,7 @@ pub struct Permit {
     pub(crate) endpoint: Option<Endpoint>,
     pub(crate) injection: Option<PermittedInjection>,
     pub(crate) watched: Vec<CredentialName>,
+    pub(crate) transcripts: bool,
     pub(crate) rule: RuleName,
     pub(crate) layer: Layer,
 }
@@ -89,6 +91,11 @@ impl Permit {
     #[must_use]
     pub fn watched(&self) -> &[CredentialName] {
         &self.watched
+    }
+    /// The far end runs a model: its bodies are transcripts, which may quote tripwires.
+    #[must_use]
+    pub fn transcripts(&self) -> bool {
+        self.transcripts
     }
     /// The rule that allowed it.
     #[must_use]
@@ -273,4 +280,8 @@ reasons! {
     LimitReached = "limit_reached", 429;
     /// A receipt that is unknown, used or too old.
     ReceiptInvalid = "receipt_invalid", 403;
+    /// A tripwire of the session is on its way out.
+    Tripwire = "tripwire", 403;
+    /// The session is frozen: a tripwire of its own was seen.
+    SessionFrozen = "session_frozen", 403;
 }

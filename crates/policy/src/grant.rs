@@ -76,6 +76,8 @@ pub struct SandboxGrant {
     pub env: Vec<(String, String)>,
     /// Limits, held from outside.
     pub limits: Limits,
+    /// Tripwires stand in it.
+    pub tripwires: bool,
 }
 
 /// File rules: exact paths or `dir/**`, relative, enforced by mounts.
@@ -108,6 +110,10 @@ pub struct Limits {
     pub egress_bytes: u64,
     /// Records the session may cause.
     pub records: u64,
+    /// Requests it may make.
+    pub requests: u64,
+    /// Requests a second; as many at once.
+    pub rate: u64,
 }
 
 /// A path given to a matcher of requests.
@@ -134,6 +140,8 @@ pub struct AllowRule {
     pub phase: Phase,
     /// What is judged there beyond method and path.
     pub dialect: Dialect,
+    /// A model runs there: bodies are transcripts, which may quote tripwires.
+    pub transcripts: bool,
 }
 
 /// What a rule judges of a request beyond its method and path. Where a rule with a dialect names

@@ -28,6 +28,7 @@ pub mod placeholder;
 pub mod registry;
 pub mod standing;
 pub mod tool;
+pub mod tripwire;
 
 pub use decide::decide;
 pub use decision::{Decision, Layer, Permit, Reason, Refusal};

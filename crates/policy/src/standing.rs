@@ -6,6 +6,8 @@
 //!   (none) ───────────────▶ Running ─────────────────────▶ Ended
 //!                              │  kill (desk, supervisor)     ▲
 //!                              └────────▶ Killed ─────────────┘ never: Killed is final
+//!                              ╎                 ▲
+//!                              └─ tripwire ─▶ Frozen (notary): may nothing, ends or is killed
 //! ```
 //! Raising the generation fences what belonged to an earlier life. Killed and Ended are final.
 
@@ -43,6 +45,8 @@ pub enum State {
     Ended,
     /// It was killed.
     Killed,
+    /// A tripwire of its own was seen on its way out: it lives and may do nothing any more.
+    Frozen,
 }
 
 /// The row of one session.

@@ -53,7 +53,7 @@ pub use rights::{Refusal, Rights, SubordinateIds};
 pub use rootless::enter_user_namespace;
 pub use runtime::{Runtime, RuntimeKind};
 pub use spec::{
-    AlsoDirectory, GUEST_PATH, GuestError, INSIDE_UID, Level, SandboxId, SandboxIdError,
+    AlsoDirectory, GUEST_PATH, GuestError, HomeFile, INSIDE_UID, Level, SandboxId, SandboxIdError,
     SandboxSpec, UID_RANGE, VerifiedGuest, Workspace, agent_arguments,
 };
 pub use sys::close_inherited;

@@ -3,6 +3,7 @@
 
 mod also;
 mod etc;
+mod home;
 mod oci;
 pub(crate) mod rules;
 
@@ -89,6 +90,9 @@ pub enum PlanError {
     /// An environment variable.
     #[error("environment variable `{0}` has a name or value that can't be set")]
     Environment(String),
+    /// A file of the home directory.
+    #[error("`{0}` is no place for a file of the home directory")]
+    HomeFile(PathBuf),
     /// A git host.
     #[error("`{0}` is not a host name for a git remote")]
     GitHost(String),
@@ -125,6 +129,8 @@ pub(crate) enum TreeStep {
     Cover(PathBuf),
     /// A program, mode 0755.
     Program(PathBuf, Arc<[u8]>),
+    /// A file of the workload's own, mode 0600, below the home directory.
+    HomeFile(PathBuf, Arc<[u8]>),
     /// Home in memory, with its size and number of files: made here when something is mounted
     /// below.
     Home(PathBuf, u64, u64),
@@ -319,17 +325,11 @@ fn tree(spec: &SandboxSpec, facts: &HostFacts) -> Result<Vec<TreeStep>, PlanErro
             host,
         });
     }
-    if oci::home_is_staged(spec) {
-        let bytes = spec.limits.disk_bytes / 3;
-        steps.push(TreeStep::Home(
-            relative(Path::new(oci::HOME)),
-            bytes,
-            bytes / oci::BYTES_PER_INODE,
-        ));
-    }
+    steps.extend(home::directory(spec));
     for also in &spec.also {
         steps.extend(also::steps(also)?);
     }
+    steps.extend(home::files(spec)?);
     steps.push(TreeStep::Program(
         relative(Path::new(GUEST_PATH)),
         spec.guest.bytes(),

@@ -139,6 +139,7 @@ fn spec(level: Level, uid_base: u32) -> Result<SandboxSpec, String> {
         files: FileRules::default(),
         env: Vec::new(),
         git_hosts: Vec::new(),
+        home: Vec::new(),
         limits: Limits {
             wall_seconds: 10,
             idle_seconds: 10,
@@ -148,6 +149,8 @@ fn spec(level: Level, uid_base: u32) -> Result<SandboxSpec, String> {
             disk_bytes: 16 << 20,
             egress_bytes: 0,
             records: 0,
+            requests: 1,
+            rate: 1,
         },
         ca_pem: String::new(),
         uid_base,

@@ -138,6 +138,15 @@ pub struct AlsoDirectory {
     pub inside: PathBuf,
 }
 
+/// A file that lies in the home directory from the start, the workload's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HomeFile {
+    /// Where below the home directory: plain parts, at most one directory.
+    pub below: PathBuf,
+    /// What it says.
+    pub text: String,
+}
+
 /// The program that becomes the first process inside: bytes that hashed to what the caller named.
 #[derive(Clone, PartialEq, Eq)]
 pub struct VerifiedGuest {
@@ -243,6 +252,9 @@ pub struct SandboxSpec {
     pub limits: Limits,
     /// The session CA's certificate (public).
     pub ca_pem: String,
+    /// What lies in the home directory from the start. Where a directory of `also` lies, it does
+    /// not.
+    pub home: Vec<HomeFile>,
     /// First id of the sandbox's own: [`UID_RANGE`] of the host's where the launcher is root, three
     /// of [`crate::SubordinateIds`] elsewhere; never 0's, never the user's.
     pub uid_base: u32,

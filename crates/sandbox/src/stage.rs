@@ -176,6 +176,10 @@ pub(crate) fn build(plan: &Plan, sources: Sources) -> io::Result<bind::Findings>
                 }
             }
             TreeStep::File(path, content) => file(&root.join(path), content, 0o644)?,
+            TreeStep::HomeFile(path, content) => {
+                file(&root.join(path), content, 0o600)?;
+                own(&root.join(path), owner)?;
+            }
             TreeStep::Program(path, content) => file(&root.join(path), content, 0o755)?,
             TreeStep::Link(path, target) => symlink(target, root.join(path))?,
             TreeStep::Bind { inside, .. } => {

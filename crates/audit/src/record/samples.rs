@@ -5,6 +5,7 @@ use super::*;
 use crate::request::{GitNote, GitVerb, Outcome, ReferenceNote};
 use crate::{Opening, SigningKey};
 use torno_policy::facts::{self, RefChange};
+use torno_policy::tripwire::Wire;
 
 pub(crate) const AT_MS: u64 = 1_700_000_000_000;
 
@@ -144,6 +145,12 @@ fn session_events() -> Vec<Event> {
             shape: ShortText::new("dotenv"),
         },
         Event::BudgetFrozen { records: 1_000_000 },
+        Event::TripwireSeen(Box::new(TripwireSeen {
+            wire: Wire::AwsCredentials,
+            location: ShortText::new("query"),
+            endpoint: endpoint(),
+            method: Method::parse("GET").unwrap(),
+        })),
     ]
 }
 
@@ -307,8 +314,9 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         Event::PresetSet { .. } => "preset_set",
         Event::PresetRemoved { .. } => "preset_removed",
         Event::BudgetFrozen { .. } => "budget_frozen",
+        Event::TripwireSeen(_) => "tripwire_seen",
     }
 }
 
 /// The number of arms of [`kind`].
-pub(crate) const KINDS: usize = 34;
+pub(crate) const KINDS: usize = 35;

@@ -228,6 +228,7 @@ fn ends_and_kills_are_final_and_acts_are_not() {
         "session_killed",
         "kill_completed",
         "budget_frozen",
+        "tripwire_seen",
         "vault_sealed",
     ];
     assert_eq!(finals, expected);

@@ -2,6 +2,10 @@
 //! `torno audit`: read, follow, verify, export and prune the record. Reading and verifying need
 //! the files alone; nothing here trusts the daemon for them.
 
+mod tail;
+
+pub(super) use tail::Tail;
+
 use crate::clock;
 use crate::context::{Context, say};
 use crate::notary::{Notary, unexpected};
@@ -11,14 +15,10 @@ use crate::values;
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use torno_audit::line::{self, Record};
 use torno_audit::{Digest, PublicKey, Records, TreeHead};
 use torno_notary_protocol::operator::{OperatorReply, OperatorRequest};
 use torno_policy::names::SessionId;
-
-/// LIMIT: how soon `tail --follow` sees a new record; the record itself is synced within 100 ms.
-const FOLLOW_EVERY: Duration = Duration::from_millis(250);
 
 /// Read, follow, verify, export and prune the record
 #[derive(Debug, clap::Subcommand)]
@@ -177,18 +177,18 @@ fn tail(dir: &Path, session: Option<&SessionId>, count: usize, context: &Context
 async fn follow_from(
     dir: &Path,
     session: Option<&SessionId>,
-    mut from: u64,
+    from: u64,
     context: &Context,
 ) -> Outcome {
+    let mut tail = Tail::from(dir, from);
     loop {
-        for record in open(dir, from)? {
-            let record = next(record)?;
-            from = record.seq.0.saturating_add(1);
+        for record in tail.more()? {
+            let record = record?;
             if is_of(&record, session) {
                 show(&record, context)?;
             }
         }
-        tokio::time::sleep(FOLLOW_EVERY).await;
+        tail.wait().await;
     }
 }
 

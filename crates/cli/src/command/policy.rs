@@ -7,6 +7,7 @@ use crate::document::{self, Document};
 use crate::printable;
 use crate::stop::{FOUND_WANTING, Outcome, Stop};
 use explain::Explain;
+use learn::Learn;
 use simulate::Simulate;
 use std::path::{Path, PathBuf};
 use torno_policy::decision::{Layer, Refusal};
@@ -15,6 +16,7 @@ use torno_policy::names::{Authority, Endpoint, Method, RequestPath, Scheme};
 use torno_policy::organisation::{Organisation, SCHEMA, SHIPPED};
 
 mod explain;
+mod learn;
 mod simulate;
 
 /// Check documents, show the organisation's policy, and ask which rule would decide
@@ -40,6 +42,7 @@ pub(crate) enum Policy {
     },
     Explain(Explain),
     Simulate(Simulate),
+    Learn(Learn),
 }
 
 /// Where a request would go.
@@ -82,6 +85,7 @@ pub(crate) async fn run(command: &Policy, context: &Context) -> Outcome<u8> {
         Policy::Show { schema: false } => say(&printable::lines(&in_force(context)?)).map(|()| 0),
         Policy::Explain(command) => explain::run(command, context).await,
         Policy::Simulate(command) => simulate::run(command, context).await,
+        Policy::Learn(command) => learn::run(command, context),
     }
 }
 

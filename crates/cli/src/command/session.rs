@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use torno_control_api::request::{ApiReply, ApiRequest, SessionRow};
 use torno_policy::names::SessionId;
 
+mod watch;
+
 /// Look at sessions, run in them, bring their changes back, end them
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Session {
@@ -31,6 +33,14 @@ pub(crate) enum Session {
         /// The session
         #[arg(value_parser = values::session)]
         session: SessionId,
+    },
+    /// Requests as they happen: of one session until it is over, or of all of them
+    #[command(after_help = "With `--output json` each line is one object.\n\
+Example: torno session watch 4kq2…")]
+    Watch {
+        /// The session; every session from now on when left out
+        #[arg(value_parser = values::session)]
+        session: Option<SessionId>,
     },
     /// Run a command in a running session
     #[command(after_help = "Example: torno session exec 4kq2… -- sh -c 'ls; id'")]
@@ -111,9 +121,13 @@ pub(crate) async fn run(command: &Session, context: &Context) -> Outcome<u8> {
     if let Session::Logs { session } = command {
         return crate::command::audit::logs(session, context);
     }
+    if let Session::Watch { session } = command {
+        watch::watch(session.as_ref(), context).await?;
+        return Ok(0);
+    }
     let desk = Desk::open(context).await?;
     match command {
-        Session::Logs { .. } => {}
+        Session::Logs { .. } | Session::Watch { .. } => {}
         Session::List => list(&desk, context).await?,
         Session::Show { session } => show(&desk, session, context).await?,
         Session::Exec(arguments) => return exec(&desk, arguments).await,

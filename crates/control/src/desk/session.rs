@@ -16,9 +16,9 @@ use tokio::time::Instant;
 use torno_control_api::channel::{Channel, Peer};
 use torno_control_api::request::{CommandRow, KilledSession, SessionRow, Summary};
 use torno_notary_protocol::desk::EndCause;
-use torno_policy::Refusal;
 use torno_policy::grant::{Isolation, WorkspaceMode};
 use torno_policy::names::SessionId;
+use torno_policy::{Reason, Refusal};
 
 /// LIMIT: different refused targets kept for the summary; further ones only count.
 const REFUSED_MAX: usize = 200;
@@ -63,6 +63,8 @@ pub(super) struct Session {
     next_exec: u64,
     refused: BTreeMap<(String, String), (u32, Refusal)>,
     refused_total: u64,
+    /// A tripwire of it was seen: it may nothing any more.
+    is_frozen: bool,
     /// What its kill cut, once it was killed.
     pub(super) receipt: Option<KilledSession>,
     changed: Rc<Notify>,
@@ -102,6 +104,7 @@ impl Sessions {
             next_exec: 1,
             refused: BTreeMap::new(),
             refused_total: 0,
+            is_frozen: false,
             receipt: None,
             changed: Rc::default(),
         };
@@ -251,6 +254,7 @@ impl Session {
 
     pub(super) fn note_refused(&mut self, target: String, refusal: Refusal) {
         self.refused_total += 1;
+        self.is_frozen |= matches!(refusal.reason, Reason::Tripwire | Reason::SessionFrozen);
         let key = (target, refusal.reason.code().to_owned());
         if let Some((count, _)) = self.refused.get_mut(&key) {
             *count = count.saturating_add(1);
@@ -275,6 +279,7 @@ impl Session {
     fn shown(&self, id: &SessionId) -> SessionRow {
         let (state, cause) = match self.life {
             Life::Starting => ("starting", None),
+            Life::Running if self.is_frozen => ("frozen", None),
             Life::Running | Life::Ending => ("running", None),
             Life::Ended(cause) => ("ended", Some(cause_name(cause))),
             Life::Killed => ("killed", None),

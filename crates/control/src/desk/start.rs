@@ -6,6 +6,7 @@ mod attempt;
 mod files;
 mod install;
 mod level;
+mod tripwires;
 
 use super::session::Beginning;
 use super::{Desk, finish};

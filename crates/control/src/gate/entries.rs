@@ -100,6 +100,7 @@ pub(super) fn pipeline(
         upstream_roots: trust.roots,
         pinned: trust.pins,
         limits,
+        tripwires: configuration.tripwires.clone(),
     };
     Pipeline::new(&config, ports).context("the session's certificate authority")
 }

@@ -10,8 +10,8 @@ use tokio::sync::{mpsc, oneshot};
 use torno_control_api::channel::Channel;
 use torno_egress::{Answered, Ask, AtHand, Granted, Unlocked};
 use torno_notary_protocol::gate::{
-    Answer, Answered as AnsweredTicket, GateMessage, NotaryMessage, Outcome, Question, Released,
-    Ticket, WireRefusal,
+    Answer, Answered as AnsweredTicket, End, GateMessage, NotaryMessage, Outcome, Question,
+    Released, Ticket, WireRefusal,
 };
 use torno_notary_protocol::receipt::Receipt;
 use torno_notary_protocol::transit::{self, CredentialInTransit};
@@ -158,6 +158,12 @@ impl Ask for NotaryPort {
     }
 
     fn report(&self, outcome: Outcome) {
+        // Found in a body, after the answer that said yes: people are told of it all the same.
+        if let End::Refused(refusal) = &outcome.end
+            && refusal.reason == Reason::Tripwire
+        {
+            self.note_refused(format!("the body of record {}", outcome.record), refusal);
+        }
         self.send_later(Outgoing::Outcome(Box::new(outcome)));
     }
 
@@ -306,7 +312,6 @@ fn gone() -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use torno_notary_protocol::gate::End;
     use torno_policy::names::RecordSeq;
 
     fn unlock(ticket: u64) -> Outgoing {

@@ -17,8 +17,8 @@ use torno_policy::grant::WorkspaceMode;
 use torno_policy::names::SessionId;
 use torno_policy::standing::Phase;
 use torno_sandbox::{
-    AlsoDirectory, Handle, HostFacts, Paths, Refusal, Rights, SandboxId, SandboxSpec, StartInputs,
-    UID_RANGE, VerifiedGuest, Workspace,
+    AlsoDirectory, Handle, HomeFile, HostFacts, Paths, Refusal, Rights, SandboxId, SandboxSpec,
+    StartInputs, UID_RANGE, VerifiedGuest, Workspace,
 };
 
 /// How often a sandbox's first process is looked at.
@@ -206,6 +206,8 @@ impl Sandboxes {
             .also
             .into_iter()
             .map(|(host, inside)| AlsoDirectory { host, inside });
+        let home = order.home.into_iter();
+        let home = home.map(|(below, text)| HomeFile { below, text });
         Ok(SandboxSpec {
             id,
             level: levels::of(order.isolation)?,
@@ -220,6 +222,7 @@ impl Sandboxes {
             git_hosts: order.git_hosts,
             limits: order.limits,
             ca_pem: order.ca_pem,
+            home: home.collect(),
             uid_base,
             guest,
             guest_arguments: levels::guest_arguments(order.workspace, order.isolation),

@@ -11,9 +11,9 @@ use crate::normalize::{is_grpc_kind, is_hop_by_hop};
 use crate::refuse::Fault;
 use crate::report::Received;
 use crate::scrub::{BodyScrub, Gunzip, Released, scrub_whole};
-use crate::wire::{PIECE_BYTES, Source, StreamError, Writer};
+use crate::wire::{self, PIECE_BYTES, Source, StreamError, Writer};
 use std::sync::atomic::Ordering;
-use tokio::io::AsyncWriteExt;
+use std::time::Duration;
 
 /// What the answer's way depends on.
 pub(crate) struct Download<'a> {
@@ -24,6 +24,8 @@ pub(crate) struct Download<'a> {
     /// The client's connection may go on behind this answer.
     pub(crate) keep_alive: bool,
     pub(crate) received: &'a mut Received,
+    /// How long the client may take for a piece.
+    pub(crate) wait: Duration,
 }
 
 impl Download<'_> {
@@ -166,8 +168,8 @@ impl Download<'_> {
     async fn write_out(&mut self, to: &mut Writer<'_>, out: &mut Vec<u8>) -> Result<(), Stop> {
         if !out.is_empty() {
             self.received.started.store(true, Ordering::Relaxed);
-            to.write_all(out).await.map_err(|_| Stop::ClientGone)?;
-            to.flush().await.map_err(|_| Stop::ClientGone)?;
+            let written = wire::write_out(to, out, self.wait).await;
+            written.map_err(|_| Stop::ClientGone)?;
             out.clear();
         }
         Ok(())

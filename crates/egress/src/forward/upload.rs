@@ -7,10 +7,11 @@ use super::body::{Body, Step, push_chunk};
 use crate::accept::Usage;
 use crate::head::{Framing, Head};
 use crate::inject::push_field;
-use crate::normalize::judge_trailers;
+use crate::normalize::{BodySearch, judge_trailers};
+use crate::refuse::Fault;
 use crate::report::Sent;
-use crate::wire::{PIECE_BYTES, ReadBuffer, Source, StreamError, Writer};
-use tokio::io::AsyncWriteExt;
+use crate::wire::{self, PIECE_BYTES, ReadBuffer, Source, StreamError, Writer};
+use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use torno_policy::Reason;
 use torno_policy::placeholder::{MARK, PLACEHOLDER_BYTES_MAX, Placeholder};
@@ -95,11 +96,13 @@ pub(crate) struct Tally<'a> {
     pub(crate) usage: &'a Usage,
     pub(crate) sent: &'a mut Sent,
     pub(crate) search: CarrySearch,
+    pub(crate) tripwires: BodySearch<'a>,
 }
 
 impl Tally<'_> {
-    /// Counts one piece of body, before it is written.
+    /// Counts one piece of body, before it is written. One with a tripwire in it is not.
     pub(crate) fn count(&mut self, piece: &[u8]) -> Result<(), Stop> {
+        self.tripwires.pass(piece)?;
         self.usage.spend(piece.len())?;
         self.sent.bytes += u64::try_from(piece.len()).unwrap_or(0);
         self.sent.carried = self.sent.carried.saturating_add(self.search.find(piece));
@@ -115,17 +118,18 @@ pub(crate) async fn send(
     tally: &mut Tally<'_>,
 ) -> Result<(), Stop> {
     let is_chunked = upload.framing == Framing::Chunked;
+    let wait = source.wait;
     let mut out = Vec::new();
     let ahead = std::mem::take(&mut upload.ahead);
     tally.count(&ahead)?;
     push(&mut out, &ahead, is_chunked);
     if upload.room.is_some() {
-        write_out(to, &mut out).await?;
+        write_out(to, &mut out, wait).await?;
         upload.room = None;
     }
     if let Some(trailers) = upload.trailers.take() {
         push_trailers(&mut out, &trailers, tally)?;
-        return write_out(to, &mut out).await;
+        return write_out(to, &mut out, wait).await;
     }
     loop {
         let step = upload.body.step(source.buffer.unread())?;
@@ -137,18 +141,18 @@ pub(crate) async fn send(
                 push(&mut out, piece, is_chunked);
                 source.buffer.consume(count);
                 if out.len() >= PIECE_BYTES {
-                    write_out(to, &mut out).await?;
+                    write_out(to, &mut out, wait).await?;
                 }
             }
             Step::More => {
-                write_out(to, &mut out).await?;
+                write_out(to, &mut out, wait).await?;
                 source.more_of_body().await.map_err(client_stopped)?;
             }
             Step::Trailers(count, trailers) => {
                 push_trailers(&mut out, &trailers, tally)?;
                 source.buffer.consume(count);
             }
-            Step::End => return write_out(to, &mut out).await,
+            Step::End => return write_out(to, &mut out, wait).await,
         }
     }
 }
@@ -172,13 +176,25 @@ fn push_trailers(out: &mut Vec<u8>, trailers: &Head, tally: &mut Tally<'_>) -> R
     Ok(())
 }
 
-async fn write_out(to: &mut Writer<'_>, out: &mut Vec<u8>) -> Result<(), Stop> {
+async fn write_out(to: &mut Writer<'_>, out: &mut Vec<u8>, wait: Duration) -> Result<(), Stop> {
     if !out.is_empty() {
-        to.write_all(out).await.map_err(|_| Stop::Gone)?;
-        to.flush().await.map_err(|_| Stop::Gone)?;
+        let written = wire::write_out(to, out, wait).await;
+        written.map_err(|error| not_taken(error, Stop::Gone))?;
         out.clear();
     }
     Ok(())
+}
+
+/// A far end that takes nothing is told of; one that is gone may have said why.
+pub(super) fn not_taken(error: StreamError, gone: Stop) -> Stop {
+    match error {
+        StreamError::Gone => gone,
+        StreamError::Late => Stop::from(Fault::new(
+            Reason::UpstreamTimeout,
+            "the far end takes nothing more of the request: try again, or send it less at once",
+        )),
+        StreamError::Fault(fault) => fault.into(),
+    }
 }
 
 /// A client that stops inside its body is told so, in case it still reads.

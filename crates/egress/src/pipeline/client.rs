@@ -6,9 +6,10 @@ use crate::head::{Head, HeadScan};
 use crate::identify::{Opening, not_http, opening};
 use crate::refuse::{self, DRAIN_BYTES, DRAIN_WAIT, Fault, Form};
 use crate::revoke::Live;
-use crate::wire::{Duplex, ReadBuffer, Source, StreamError};
+use crate::wire::{self, Duplex, ReadBuffer, Source, StreamError};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use torno_policy::{Reason, Refusal};
 
@@ -22,6 +23,9 @@ pub(super) struct Client {
     /// How its refusals are told.
     pub(super) form: Form,
 }
+
+/// LIMIT: a refusal is a few hundred bytes; who does not take them reads nothing at all.
+const ANSWER_WAIT: Duration = Duration::from_secs(20);
 
 /// What follows an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,11 +82,8 @@ impl Client {
         (is_head, close): (bool, bool),
     ) -> Next {
         let bytes = refuse::answer(refusal, self.form, close, is_head);
-        let written = async {
-            self.io.write_all(&bytes).await?;
-            self.io.flush().await
-        };
-        if written.await.is_err() {
+        let written = wire::write_out(&mut self.io, &bytes, ANSWER_WAIT).await;
+        if written.is_err() {
             return Next::Close;
         }
         if !close {

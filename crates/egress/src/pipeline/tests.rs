@@ -10,5 +10,7 @@ mod http2_frames;
 mod injection;
 mod life;
 mod places;
+mod slow;
 mod stage;
+mod tripwires;
 mod websocket;

@@ -57,3 +57,39 @@ async fn a_target_is_escaped_and_bounded_in_the_record() {
         "{target}"
     );
 }
+
+#[test]
+fn a_refused_rate_says_when_to_come_back() {
+    let refusal = |rule: &str| Refusal {
+        reason: Reason::LimitReached,
+        layer: Layer::Session,
+        rule: RuleName::new(rule),
+        hint: "try again in 20 ms".to_owned(),
+    };
+    let answered = |rule| {
+        let bytes = answer(&refusal(rule), Form::Http, false, false);
+        String::from_utf8(bytes).unwrap()
+    };
+    let rate = answered("limits.rate");
+    assert!(rate.starts_with("HTTP/1.1 429 "), "{rate}");
+    assert!(rate.contains("\r\nretry-after: 1\r\n"), "{rate}");
+    assert!(!answered("limits.requests").contains("retry-after"));
+}
+
+/// The shape that programs rely on.
+#[test]
+fn the_bytes_of_a_refusal_are_pinned() {
+    let refusal = Refusal {
+        reason: Reason::HostNotGranted,
+        layer: Layer::Session,
+        rule: RuleName::new("grant.default"),
+        hint: "add [[allow]] host = \"a.test\"".to_owned(),
+    };
+    let bytes = answer(&refusal, Form::Http, true, false);
+    let expected = "HTTP/1.1 403 Forbidden\r\ncontent-type: application/json\r\n\
+        x-content-type-options: nosniff\r\ncache-control: no-store\r\ncontent-length: 109\r\n\
+        connection: close\r\n\r\n\
+        {\"code\":\"host_not_granted\",\"layer\":\"session\",\"rule\":\"grant.default\",\
+        \"hint\":\"add [[allow]] host = \\\"a.test\\\"\"}";
+    assert_eq!(String::from_utf8(bytes).unwrap(), expected);
+}

@@ -166,9 +166,21 @@ impl Scrubber {
         }
     }
 
+    /// Whose window stands first in a text that is all there.
+    pub(crate) fn first_owner(&self, text: &[u8]) -> Option<usize> {
+        let mut from = 0;
+        while let Some(at) = self.candidate(text, from) {
+            from = at + 1;
+            let rest = text.get(at..).unwrap_or_default();
+            if let Some(found) = self.starts_with_window(rest) {
+                return self.owners.get(found.form).copied();
+            }
+        }
+        None
+    }
+
     /// The longest window: what is held never reaches it.
-    #[cfg(test)]
-    pub(super) fn longest(&self) -> usize {
+    pub(crate) fn longest(&self) -> usize {
         self.longest
     }
 

@@ -7,14 +7,16 @@ use crate::gates::GateId;
 use crate::notary::{Notary, Now};
 use crate::receipts::Redeemable;
 use crate::refusals::{refused_event, session_unknown, unlock_refusal};
+use crate::sessions::TooMany;
 use crate::watch::Watching;
-use torno_audit::{Entry, Event, RequestDecided};
+use torno_audit::{Entry, Event, RequestDecided, TripwireSeen};
 use torno_notary_protocol::gate::{Answer, Question, Ticket};
 use torno_notary_protocol::receipt::Receipt;
 use torno_policy::decide::{decide, unread};
 use torno_policy::decision::{Decision, Permit, Reason, Refusal};
-use torno_policy::facts::{Act, ContentKind, RequestFacts};
-use torno_policy::names::CredentialName;
+use torno_policy::facts::{Act, ContentKind, Location, Presented, RequestFacts};
+use torno_policy::names::{CredentialName, SessionId};
+use torno_policy::tripwire::{IssuedTripwire, Wire};
 
 /// A turn after it was judged.
 pub(super) enum Judged {
@@ -43,10 +45,29 @@ impl Notary {
             watch,
         } = question;
         let id = self.gates.get(&gate).map(|row| row.session.clone());
+        let unrecorded =
+            |refusal| Judged::Unrecorded(Reply::Answer(ticket, Answer::Refused(refusal), None));
+        let paced = self.pace(id.as_ref(), now);
+        if let Err(TooMany {
+            refusal,
+            is_news: false,
+        }) = paced
+        {
+            return unrecorded(refusal);
+        }
         if let Err(refusal) = self.spend(id.as_ref(), 1, now) {
-            return Judged::Unrecorded(Reply::Answer(ticket, Answer::Refused(refusal), None));
+            return unrecorded(refusal);
+        }
+        if let Err(TooMany { refusal, .. }) = paced {
+            return decided(
+                now,
+                (gate, ticket, id),
+                (facts, Decision::Deny(refusal)),
+                false,
+            );
         }
         let (decision, facts) = self.decide_request(gate, facts, now);
+        self.judge_tripped(id.as_ref(), &facts, &decision, now);
         // Nothing happened yet: the record is of the question that has the content. Both cost the
         // session one of its records, so that asking has its bound.
         if let Some(kind) = self.unread(gate, &facts, &decision, now) {
@@ -73,12 +94,7 @@ impl Notary {
                     decision: None,
                 }))
             }
-            (decision, _) => {
-                let decided = RequestDecided::of(&facts, &decision);
-                let event = Event::RequestDecided(Box::new(decided));
-                let plain = Plain::Decided(gate, ticket, Box::new((facts, decision)), watches);
-                Judged::Plain(now.entry(id, event), plain)
-            }
+            (decision, _) => decided(now, (gate, ticket, id), (facts, decision), watches),
         }
     }
 
@@ -99,6 +115,24 @@ impl Notary {
             Act::Request(facts) => (decision, facts),
             // INVARIANT: the act was made three lines above.
             Act::Tool(_) => std::process::abort(),
+        }
+    }
+
+    /// What carries a tripwire out freezes its session before anything else is judged.
+    fn judge_tripped(
+        &mut self,
+        id: Option<&SessionId>,
+        facts: &RequestFacts,
+        decision: &Decision,
+        now: Now,
+    ) {
+        if let (Some(id), Decision::Deny(refusal)) = (id, decision)
+            && refusal.reason == Reason::Tripwire
+            && let Some(session) = self.sessions.get(id)
+            && let Some((wire, location)) = tripped(&session.tripwires, &facts.presented)
+        {
+            let to = (&facts.endpoint, &facts.method);
+            self.freeze(id, TripwireSeen::new(wire, location, to), now);
         }
     }
 
@@ -181,6 +215,30 @@ impl Notary {
         };
         Ok((version, watching))
     }
+}
+
+/// A decision that releases nothing now, with its record.
+fn decided(
+    now: Now,
+    (gate, ticket, id): (GateId, Ticket, Option<SessionId>),
+    (facts, decision): (RequestFacts, Decision),
+    watches: bool,
+) -> Judged {
+    let decided = RequestDecided::of(&facts, &decision);
+    let event = Event::RequestDecided(Box::new(decided));
+    let plain = Plain::Decided(gate, ticket, Box::new((facts, decision)), watches);
+    Judged::Plain(now.entry(id, event), plain)
+}
+
+/// Which tripwire stands where in a request.
+fn tripped<'a>(
+    tripwires: &[IssuedTripwire],
+    presented: &'a [Presented],
+) -> Option<(Wire, &'a Location)> {
+    presented.iter().find_map(|one| {
+        let wire = tripwires.iter().find(|wire| wire.digest == one.digest)?;
+        Some((wire.wire, &one.location))
+    })
 }
 
 /// Whether the connection at hand was used with this very credential before.

@@ -3,7 +3,7 @@
 //! organisation, with a placeholder for each of its credentials. The notary reads the document
 //! itself: the desk's word is not enough.
 
-use super::Session;
+use super::{Pace, Session};
 use crate::notary::{Notary, Now};
 use crate::receipts::Receipts;
 use crate::refusals::{record_unavailable, refusal, undecidable};
@@ -19,6 +19,7 @@ use torno_policy::names::{CredentialName, RecordSeq, TenantName, ToolName};
 use torno_policy::placeholder::Placeholder;
 use torno_policy::standing::{Phase, Standing, State};
 use torno_policy::tool;
+use torno_policy::tripwire::{Tripwire, Wire};
 
 /// LIMIT: sessions that run at once; each costs about 10 KiB here and a gate elsewhere.
 const RUNNING_MAX: usize = 10_000;
@@ -30,6 +31,7 @@ impl Notary {
         let grant = self.admit(&begin)?;
         self.check_room()?;
         let placeholders = self.issue(&begin.tenant, &grant)?;
+        let tripwires = self.lay_tripwires(&grant)?;
         let standing = Standing {
             session: begin.session.clone(),
             generation: self.generation,
@@ -48,6 +50,7 @@ impl Notary {
             placeholders: variables(&grant, &placeholders),
             tools: allowed_tools(&grant),
             grant: grant.clone(),
+            tripwires: tripwires.clone(),
         };
         let issued = placeholders
             .iter()
@@ -58,8 +61,10 @@ impl Notary {
         let session = Session {
             standing,
             tenant: begin.tenant,
+            pace: Pace::new(&grant.sandbox.limits, now),
             grant,
             issued: issued.collect(),
+            tripwires: tripwires.iter().filter_map(Tripwire::issued).collect(),
             placeholders,
             begun_at,
             receipts: Receipts::default(),
@@ -89,7 +94,7 @@ impl Notary {
     }
 
     fn check_room(&self) -> Result<(), Refusal> {
-        if self.sessions.values().filter(|s| s.is_running()).count() < RUNNING_MAX {
+        if self.sessions.values().filter(|s| s.is_live()).count() < RUNNING_MAX {
             return Ok(());
         }
         let hint = "too many sessions run; end some";
@@ -173,6 +178,17 @@ impl Notary {
             placeholders.insert(name.clone(), Placeholder::new(&shape, random));
         }
         Ok(placeholders)
+    }
+
+    /// A tripwire for each place, where the grant wants them. They stand for no credential.
+    fn lay_tripwires(&mut self, grant: &Grant) -> Result<Vec<Tripwire>, Refusal> {
+        let mut tripwires = Vec::new();
+        for wire in Wire::ALL.into_iter().filter(|_| grant.sandbox.tripwires) {
+            let mut random = [0; 16];
+            self.entropy.fill(&mut random).map_err(|_| undecidable())?;
+            tripwires.push(Tripwire::new(wire, random));
+        }
+        Ok(tripwires)
     }
 
     /// The shape of a credential that may be used.

@@ -10,9 +10,11 @@
 )]
 
 mod content;
+mod pace;
 mod release;
 mod sessions;
 mod stores;
+mod tripwires;
 mod watch;
 
 use std::os::unix::fs::PermissionsExt;

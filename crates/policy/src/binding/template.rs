@@ -8,6 +8,7 @@
 use super::{Denied, Mode, PathPattern, Slot};
 use crate::names::{Host, Method};
 use serde::Deserialize;
+use std::sync::LazyLock;
 
 const PROVIDERS: &str = include_str!("template/providers.toml");
 
@@ -27,6 +28,9 @@ pub struct Template {
     /// The same interface is run by others too, under names of their own.
     #[serde(default)]
     elsewhere: bool,
+    /// It runs models: what goes there are transcripts.
+    #[serde(default)]
+    transcripts: bool,
     slot: Slot,
     mode: Mode,
     methods: Vec<Method>,
@@ -67,6 +71,16 @@ pub fn all() -> Vec<Template> {
 #[must_use]
 pub fn named(name: &str) -> Option<Template> {
     all().into_iter().find(|template| template.name == name)
+}
+
+/// Whether this is the host of a provider that runs models.
+#[must_use]
+pub fn takes_transcripts(host: &Host) -> bool {
+    static HOSTS: LazyLock<Vec<Host>> = LazyLock::new(|| {
+        let models = all().into_iter().filter(|template| template.transcripts);
+        models.filter_map(|t| Host::parse(&t.host).ok()).collect()
+    });
+    HOSTS.contains(host)
 }
 
 impl Template {

@@ -11,8 +11,14 @@ use crate::registry::Operation;
 
 pub(super) fn standing(reason: Reason) -> String {
     let hint = match reason {
-        Reason::SessionFenced => "the session was restarted; this belongs to its earlier life",
+        Reason::SessionFenced => {
+            "the session was restarted and this belongs to its earlier life; start a new one"
+        }
         Reason::SessionKilled => "the session was killed; a person must start a new one",
+        Reason::SessionFrozen => {
+            "the session is frozen since a tripwire of its own was on its way out; a person looks \
+             at `torno session logs` and ends it with `torno kill`"
+        }
         _ => "the session is over; start a new one with `torno run`",
     };
     hint.to_owned()
@@ -27,6 +33,29 @@ pub(super) fn organisation() -> String {
 pub(super) fn undecidable() -> String {
     "this could not be judged, so it is refused; `torno policy explain` shows where it stopped"
         .to_owned()
+}
+
+/// The hint of a refusal that only the record knows any more.
+pub(super) fn next_step(reason: Reason, facts: &RequestFacts) -> String {
+    match reason {
+        Reason::SessionUnknown
+        | Reason::SessionKilled
+        | Reason::SessionEnded
+        | Reason::SessionFenced
+        | Reason::SessionFrozen => standing(reason),
+        Reason::OrganisationForbids => organisation(),
+        Reason::Tripwire => tripwire(),
+        Reason::OperationNotGranted | Reason::ContentUnread => format!(
+            "the [[allow]] rule with {} says what may be said and done there",
+            place(facts)
+        ),
+        _ => credential(reason, facts),
+    }
+}
+
+/// Said by notary and gate alike.
+pub(super) fn tripwire() -> String {
+    crate::tripwire::HINT.to_owned()
 }
 
 pub(super) fn tool(tool: &ToolName) -> String {

@@ -31,6 +31,9 @@ pub fn describe(grant: &Grant) -> Vec<String> {
         let names: Vec<_> = sandbox.env.iter().map(|(name, _)| name.as_str()).collect();
         lines.push(format!("sets: {}", names.join(", ")));
     }
+    if !sandbox.tripwires {
+        lines.push("stands without tripwires".to_owned());
+    }
     if let Some(install) = &grant.install {
         let commands: Vec<_> = install
             .run
@@ -113,7 +116,12 @@ pub(super) fn allow(rule: &AllowRule) -> String {
             format!("calls {place} in JSON-RPC at {methods} {paths}: {granted}")
         }
     };
-    format!("{what}{websocket}{own}{when}{preset}")
+    let transcripts = if rule.transcripts {
+        ", transcripts that quote tripwires too"
+    } else {
+        ""
+    };
+    format!("{what}{websocket}{own}{transcripts}{when}{preset}")
 }
 
 /// `https://docs.example.org`, with the port where it is not the scheme's.

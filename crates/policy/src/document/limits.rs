@@ -32,6 +32,9 @@ pub const LIMITS_DEFAULT: Limits = Limits {
     egress_bytes: GIB,
     // About 28 requests a second for an hour.
     records: 100_000,
+    // The records of a session are spent before; a document that means one says so.
+    requests: 1_000_000,
+    rate: 100_000,
 };
 
 /// LIMIT: the most that a document can ask for. Above these a number is a mistake, and sums over
@@ -45,10 +48,12 @@ pub const LIMITS_MAX: Limits = Limits {
     disk_bytes: 256 * TIB,
     egress_bytes: 256 * TIB,
     records: 100_000_000,
+    requests: 100_000_000,
+    rate: 100_000,
 };
 
-const KEYS: [&str; 8] = [
-    "wall", "idle", "cpus", "memory", "pids", "disk", "egress", "records",
+const KEYS: [&str; 10] = [
+    "wall", "idle", "cpus", "memory", "pids", "disk", "egress", "records", "requests", "rate",
 ];
 
 pub(super) fn read(value: Option<&Value<'_>>) -> Result<Limits, DocumentError> {
@@ -72,6 +77,8 @@ pub(super) fn read(value: Option<&Value<'_>>) -> Result<Limits, DocumentError> {
         ("disk", &mut limits.disk_bytes, max.disk_bytes, bytes),
         ("egress", &mut limits.egress_bytes, max.egress_bytes, bytes),
         ("records", &mut limits.records, max.records, whole),
+        ("requests", &mut limits.requests, max.requests, whole),
+        ("rate", &mut limits.rate, max.rate, per_second),
     ];
     for (key, slot, max, read) in slots {
         if let Some(value) = fields.get(key) {
@@ -109,6 +116,15 @@ fn bytes(value: &Value<'_>) -> Result<u64, DocumentError> {
     let units = [("KiB", KIB), ("MiB", MIB), ("GiB", GIB), ("TiB", TIB)];
     let rule = "a size is a whole number with `KiB`, `MiB`, `GiB` or `TiB`, as in \"512MiB\"";
     quantity(value, &units, rule)
+}
+
+/// `50/s`.
+fn per_second(value: &Value<'_>) -> Result<u64, DocumentError> {
+    quantity(
+        value,
+        &[("/s", 1)],
+        "a rate is a whole number with `/s`, as in \"50/s\"",
+    )
 }
 
 // ATTACK: 159

@@ -159,6 +159,7 @@ fn rule(host: &PresetHost, name: RuleName, phase: Phase) -> AllowRule {
         websocket: false,
         phase,
         dialect: Dialect::Plain,
+        transcripts: false,
     }
 }
 

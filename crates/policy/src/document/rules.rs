@@ -8,7 +8,7 @@ use crate::grant::{AllowRule, Dialect, HostPattern};
 use crate::names::{Host, Method, Port, PresetName, RuleName, Scheme};
 use crate::standing::Phase;
 
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "host",
     "port",
     "scheme",
@@ -22,6 +22,7 @@ const KEYS: [&str; 13] = [
     "graphql",
     "jsonrpc",
     "preset",
+    "transcripts",
 ];
 
 /// Rules of the locked phase.
@@ -79,6 +80,15 @@ fn rule(fields: &Fields<'_, '_>, name: RuleName, phase: Phase) -> Result<AllowRu
         );
     }
     let websocket = websocket(fields, &dialect, &methods)?;
+    let transcripts = fields.flag("transcripts")?;
+    if let (true, HostPattern::OneLabel(_), Some(flag)) =
+        (transcripts, &host, fields.get("transcripts"))
+    {
+        return fail(
+            flag.span(),
+            "transcripts go to one host; name the exact one that runs the model",
+        );
+    }
     Ok(AllowRule {
         name,
         host,
@@ -90,6 +100,7 @@ fn rule(fields: &Fields<'_, '_>, name: RuleName, phase: Phase) -> Result<AllowRu
         websocket,
         phase,
         dialect,
+        transcripts,
     })
 }
 

@@ -6,7 +6,7 @@ use super::{DocumentError, Presets, files, limits, rules};
 use crate::grant::{AllowRule, FileRules, InstallGrant, Isolation, SandboxGrant, WorkspaceMode};
 use crate::standing::Phase;
 
-const KEYS: [&str; 7] = [
+const KEYS: [&str; 8] = [
     "isolation",
     "image",
     "also",
@@ -14,6 +14,7 @@ const KEYS: [&str; 7] = [
     "files",
     "env",
     "limits",
+    "tripwires",
 ];
 
 pub(super) fn read(value: Option<&Value<'_>>) -> Result<SandboxGrant, DocumentError> {
@@ -24,6 +25,7 @@ pub(super) fn read(value: Option<&Value<'_>>) -> Result<SandboxGrant, DocumentEr
         files: FileRules::default(),
         env: Vec::new(),
         limits: limits::LIMITS_DEFAULT,
+        tripwires: true,
     };
     let Some(value) = value else {
         return Ok(sandbox);
@@ -64,6 +66,9 @@ pub(super) fn read(value: Option<&Value<'_>>) -> Result<SandboxGrant, DocumentEr
         }
     }
     sandbox.limits = limits::read(fields.get("limits"))?;
+    if fields.get("tripwires").is_some() {
+        sandbox.tripwires = fields.flag("tripwires")?;
+    }
     Ok(sandbox)
 }
 

@@ -476,7 +476,7 @@ fn limits_that_wrap_vanish_or_mean_nothing_are_refused() {
 #[test]
 fn limits_are_read_exactly() {
     let text = "[sandbox.limits]\nwall = \"90s\"\nidle = \"2d\"\ncpus = 0.5\n\
-                memory = \"512MiB\"\npids = 7\nrecords = 10";
+                memory = \"512MiB\"\npids = 7\nrecords = 10\nrequests = 9\nrate = \"50/s\"";
     let limits = read(text).sandbox.limits;
     assert_eq!(
         (limits.wall_seconds, limits.idle_seconds, limits.cpu_milli),
@@ -486,7 +486,32 @@ fn limits_are_read_exactly() {
         (limits.memory_bytes, limits.pids, limits.records),
         (512 << 20, 7, 10)
     );
+    assert_eq!((limits.requests, limits.rate), (9, 50));
     assert_eq!(limits.disk_bytes, LIMITS_DEFAULT.disk_bytes);
+    for rate in ["50", "\"50\"", "\"0/s\"", "\"5/m\"", "\"100001/s\""] {
+        refuse(&format!("[sandbox.limits]\nrate = «{rate}»"), "");
+    }
+}
+
+#[test]
+fn tripwires_stand_unless_the_document_says_no_and_that_is_shown_as_wider() {
+    assert!(read("").sandbox.tripwires);
+    let without = read("[sandbox]\ntripwires = false");
+    assert!(!without.sandbox.tripwires);
+    assert_eq!(widens(&read(""), &without), ["stands without tripwires"]);
+    assert!(widens(&without, &read("")).is_empty());
+    let rule = "[[allow]]\nhost = \"llm.test\"\n";
+    let model = read(&format!("{rule}transcripts = true"));
+    let wider = widens(&read(rule), &model);
+    assert!(
+        wider[0].ends_with("transcripts that quote tripwires too"),
+        "{wider:?}"
+    );
+    assert!(widens(&model, &read(rule)).is_empty());
+    refuse(
+        "[[allow]]\nhost = \"*.llm.test\"\ntranscripts = «true»",
+        "exact",
+    );
 }
 
 // ATTACK: 103

@@ -135,6 +135,9 @@ fn sandbox(old: &SandboxGrant, new: &SandboxGrant) -> Vec<String> {
         .iter()
         .filter(|variable| !old.env.contains(variable));
     lines.extend(set.map(|(name, _)| format!("sets {name}")));
+    if old.tripwires && !new.tripwires {
+        lines.push("stands without tripwires".to_owned());
+    }
     lines.extend(limits(&old.limits, &new.limits));
     lines
 }
@@ -149,6 +152,8 @@ fn limits(old: &Limits, new: &Limits) -> Vec<String> {
         ("disk", old.disk_bytes, new.disk_bytes, " bytes"),
         ("egress", old.egress_bytes, new.egress_bytes, " bytes"),
         ("records", old.records, new.records, ""),
+        ("requests", old.requests, new.requests, ""),
+        ("rate", old.rate, new.rate, "/s"),
     ];
     let raised = pairs.into_iter().filter(|(_, old, new, _)| new > old);
     raised
@@ -176,6 +181,7 @@ fn covers(old: &[AllowRule], rule: &AllowRule) -> bool {
                 && matches_host(&old.host, &rule.host)
                 && (old.own_credentials || !rule.own_credentials)
                 && (old.websocket || !rule.websocket)
+                && (old.transcripts || !rule.transcripts)
                 && old.methods.contains(method)
                 && speaks(&old.dialect, &rule.dialect)
                 && old.paths.iter().any(|wide| wide.covers(path))

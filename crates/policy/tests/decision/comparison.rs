@@ -147,7 +147,7 @@ fn the_reference_shares_the_document_types_and_nothing_else() {
 }
 
 /// What `decide` can answer; the other reasons belong to gate, dialer, vault and record.
-const REACHED: [&str; 30] = [
+const REACHED: [&str; 32] = [
     "allow",
     "allow with credential",
     "ask",
@@ -178,4 +178,6 @@ const REACHED: [&str; 30] = [
     "binding_expired",
     "credential_revoked",
     "undecidable",
+    "tripwire",
+    "session_frozen",
 ];

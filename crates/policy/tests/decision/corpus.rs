@@ -20,6 +20,7 @@ use torno_policy::names::{
 use torno_policy::organisation::{Organisation, SHIPPED};
 use torno_policy::placeholder::PlaceholderDigest;
 use torno_policy::standing::{Phase, Standing, State};
+use torno_policy::tripwire::{IssuedTripwire, Wire};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -33,6 +34,9 @@ struct Sheet {
     /// Name → credential, of this session's placeholders.
     #[serde(default)]
     placeholders: BTreeMap<String, String>,
+    /// Names of tripwires, which stand in `.netrc`.
+    #[serde(default)]
+    tripwires: Vec<String>,
     case: Vec<Case>,
 }
 
@@ -93,6 +97,8 @@ struct Case {
     /// The binding that is put in.
     injects: Option<String>,
     rule: Option<String>,
+    /// Whether bodies may quote tripwires.
+    transcripts: Option<bool>,
 }
 
 fn authorization() -> String {
@@ -249,6 +255,11 @@ fn check(file: &str, sheet: &Sheet) {
         credential: CredentialName::parse(credential).unwrap(),
     };
     let placeholders: Vec<_> = sheet.placeholders.iter().map(issued).collect();
+    let wire = |name: &String| IssuedTripwire {
+        digest: digest(name),
+        wire: Wire::Netrc,
+    };
+    let tripwires: Vec<_> = sheet.tripwires.iter().map(wire).collect();
     for case in &sheet.case {
         let standing = Standing {
             session: SessionId::parse("s1").unwrap(),
@@ -263,6 +274,7 @@ fn check(file: &str, sheet: &Sheet) {
             grant: &grant,
             bindings: &bindings,
             placeholders: &placeholders,
+            tripwires: &tripwires,
             now: 1000,
         };
         let decision = decide(&layers, &act(case));
@@ -275,6 +287,9 @@ fn check(file: &str, sheet: &Sheet) {
         assert_eq!(word, case.expect, "{case_name}");
         let injects = injects.map(|injection| injection.binding.to_string());
         assert_eq!(injects, case.injects, "{case_name}");
+        if let (Some(expected), Decision::Allow(permit)) = (case.transcripts, &decision) {
+            assert_eq!(permit.transcripts(), expected, "{case_name}");
+        }
         if let Some(expected) = &case.rule {
             assert_eq!(rule, &RuleName::new(expected.as_str()), "{case_name}");
         }

@@ -27,9 +27,10 @@ pub(crate) enum Fault {
     DeniedIgnored,
     SecondParameterPasses,
     OwnSegmentPasses,
+    TripwireIgnored,
 }
 
-pub(crate) const FAULTS: [Fault; 21] = [
+pub(crate) const FAULTS: [Fault; 22] = [
     Fault::KilledStillActs,
     Fault::StaleGenerationActs,
     Fault::WildcardSpansLabels,
@@ -51,4 +52,5 @@ pub(crate) const FAULTS: [Fault; 21] = [
     Fault::DeniedIgnored,
     Fault::SecondParameterPasses,
     Fault::OwnSegmentPasses,
+    Fault::TripwireIgnored,
 ];

@@ -7,7 +7,7 @@ use crate::faults::Fault;
 use crate::world::World;
 use torno_policy::Reason;
 use torno_policy::binding::{Binding, Mode};
-use torno_policy::facts::{Act, GitOperation, RefChange, RequestFacts};
+use torno_policy::facts::{Act, GitOperation, Location, Presented, RefChange, RequestFacts};
 use torno_policy::grant::{AllowRule, Dialect, GitGrant, HostPattern, SecretGrant};
 use torno_policy::names::Scheme;
 use torno_policy::standing::{Phase, State};
@@ -37,6 +37,9 @@ pub(crate) fn reference(world: &World, act: &Act, fault: Fault) -> Outcome {
     if standing.state == State::Ended {
         return Outcome::Deny(Reason::SessionEnded);
     }
+    if standing.state == State::Frozen {
+        return Outcome::Deny(Reason::SessionFrozen);
+    }
     if standing.generation != world.asker && fault != Fault::StaleGenerationActs {
         return Outcome::Deny(Reason::SessionFenced);
     }
@@ -61,6 +64,9 @@ struct Judge<'a> {
 
 impl<'a> Judge<'a> {
     fn request(&self) -> Outcome {
+        if self.trips() && self.fault != Fault::TripwireIgnored {
+            return Outcome::Deny(Reason::Tripwire);
+        }
         let covered = self.covered();
         let injected = match &covered {
             Ok((_, _, bindings)) => self.injected(bindings, self.is_plain(&covered)),
@@ -90,6 +96,16 @@ impl<'a> Judge<'a> {
         } else {
             Outcome::Allow(injected.map(|b| b.id.to_string()))
         }
+    }
+
+    /// A tripwire stands outside of the body.
+    fn trips(&self) -> bool {
+        let outside = |one: &&Presented| one.location != Location::Body;
+        let mut outside = self.facts.presented.iter().filter(outside);
+        outside.any(|one| {
+            let wires = &self.world.tripwires;
+            wires.iter().any(|wire| wire.digest == one.digest)
+        })
     }
 
     fn organisation_forbids(&self, with_credential: bool) -> bool {

@@ -21,6 +21,7 @@ use torno_policy::organisation::Organisation;
 use torno_policy::placeholder::PlaceholderDigest;
 use torno_policy::registry::Protocol;
 use torno_policy::standing::{Phase, Standing, State};
+use torno_policy::tripwire::{IssuedTripwire, Wire};
 
 /// A xorshift generator: the same worlds on every machine.
 #[derive(Debug, Clone)]
@@ -74,6 +75,7 @@ pub(crate) struct World {
     pub(crate) grant: Grant,
     pub(crate) bindings: Vec<Binding>,
     pub(crate) placeholders: Vec<IssuedPlaceholder>,
+    pub(crate) tripwires: Vec<IssuedTripwire>,
     pub(crate) now: u64,
 }
 
@@ -86,6 +88,7 @@ impl World {
             grant: &self.grant,
             bindings: &self.bindings,
             placeholders: &self.placeholders,
+            tripwires: &self.tripwires,
             now: self.now,
         }
     }
@@ -226,6 +229,7 @@ pub(crate) fn world(dice: &mut Dice) -> World {
     let state = match dice.below(60) {
         0 => State::Killed,
         1 => State::Ended,
+        2 => State::Frozen,
         _ => State::Running,
     };
     let standing = Standing {
@@ -256,6 +260,11 @@ pub(crate) fn world(dice: &mut Dice) -> World {
         grant,
         bindings,
         placeholders: (0..dice.below(5)).map(|_| issued(dice)).collect(),
+        tripwires: if dice.rarely(2) {
+            Vec::new()
+        } else {
+            vec![tripwire()]
+        },
         now: 1000,
     }
 }
@@ -287,6 +296,7 @@ fn allow_rule(dice: &mut Dice, at: usize) -> AllowRule {
         websocket: at.is_multiple_of(2),
         phase: phase(dice),
         dialect,
+        transcripts: false,
     }
 }
 
@@ -432,6 +442,14 @@ fn issued(dice: &mut Dice) -> IssuedPlaceholder {
         digest: placeholder(number),
         // The last two stand for one credential, as after a re-issue.
         credential: CredentialName::parse(CREDENTIALS[number.min(2)]).unwrap(),
+    }
+}
+
+/// The one that no session was given as a placeholder.
+fn tripwire() -> IssuedTripwire {
+    IssuedTripwire {
+        digest: placeholder(4),
+        wire: Wire::Netrc,
     }
 }
 

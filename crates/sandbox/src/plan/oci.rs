@@ -146,9 +146,10 @@ fn mounts(spec: &SandboxSpec, kind: RuntimeKind) -> Vec<Value> {
     mounts
 }
 
-/// A directory listed below home must be mounted after home: then the launcher makes both.
+/// A directory listed below home must be mounted after home, and a file of it made there: then the
+/// launcher makes both.
 pub(super) fn home_is_staged(spec: &SandboxSpec) -> bool {
-    spec.also.iter().any(|also| also.inside.starts_with(HOME))
+    !spec.home.is_empty() || spec.also.iter().any(|also| also.inside.starts_with(HOME))
 }
 
 const OWN: &str = "mode=0755,uid=1000,gid=1000";

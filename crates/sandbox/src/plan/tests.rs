@@ -58,6 +58,7 @@ pub(crate) fn spec(level: Level) -> SandboxSpec {
             ("LANG".into(), "de_DE.UTF-8".into()),
         ],
         git_hosts: vec!["git.example.org".into()],
+        home: vec![],
         limits: Limits {
             wall_seconds: 60,
             idle_seconds: 60,
@@ -67,6 +68,8 @@ pub(crate) fn spec(level: Level) -> SandboxSpec {
             disk_bytes: 300 << 20,
             egress_bytes: 1 << 20,
             records: 100,
+            requests: 1,
+            rate: 1,
         },
         ca_pem: "SESSION CA\n".into(),
         uid_base: 1_000_000_000,

@@ -69,6 +69,7 @@ pub(crate) fn spec(level: Level) -> SandboxSpec {
         files: FileRules::default(),
         env: vec![("GREETING".into(), "hello".into())],
         git_hosts: vec!["git.example.org".into()],
+        home: vec![],
         limits: Limits {
             wall_seconds: 60,
             idle_seconds: 60,
@@ -78,6 +79,8 @@ pub(crate) fn spec(level: Level) -> SandboxSpec {
             disk_bytes: 96 << 20,
             egress_bytes: 1 << 20,
             records: 1000,
+            requests: 1,
+            rate: 1,
         },
         ca_pem: "-----BEGIN CERTIFICATE-----\nc2Vzc2lvbg==\n-----END CERTIFICATE-----\n".into(),
         uid_base: uid_base(number),

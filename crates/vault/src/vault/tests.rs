@@ -172,6 +172,7 @@ fn permit(bindings: &[Binding]) -> Permit {
         grant: &grant,
         bindings,
         placeholders: &[],
+        tripwires: &[],
         now: 5,
     };
     let act = Act::Request(RequestFacts {

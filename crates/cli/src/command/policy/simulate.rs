@@ -80,6 +80,7 @@ pub(super) async fn run(simulate: &Simulate, context: &Context) -> Outcome<u8> {
         grant: &document.grant,
         bindings: &bindings,
         placeholders: &issued,
+        tripwires: &[],
         now: context.now,
     };
     let act = Act::Request(facts);

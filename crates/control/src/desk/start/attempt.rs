@@ -5,6 +5,7 @@
 use super::super::Desk;
 use super::super::gates::Gate;
 use super::super::session::Life;
+use super::tripwires;
 use super::{Given, internal, out_of_turn};
 use crate::orders::{
     GateConfiguration, GateRequest, LauncherReply, LauncherRequest, Order, SandboxOrder,
@@ -87,7 +88,8 @@ impl Attempt<'_> {
         let (desk, id, follow) = (Rc::clone(self.desk), self.session.clone(), Rc::clone(&gate));
         tokio::task::spawn_local(async move { desk.follow(&id, &follow).await });
         let limits = self.begun.grant.sandbox.limits.clone();
-        let configure = GateRequest::Configure(Box::new(GateConfiguration { limits }));
+        let tripwires = self.begun.tripwires.clone();
+        let configure = GateRequest::Configure(Box::new(GateConfiguration { limits, tripwires }));
         gate.tell(&configure, &[]).await.map_err(|e| internal(&e))?;
         Ok(gate)
     }
@@ -104,6 +106,8 @@ impl Attempt<'_> {
         let mut env = shape.env.clone();
         env.extend(self.wanted.env.iter().cloned());
         env.extend(self.placeholders(phase));
+        let wires = &self.begun.tripwires;
+        env.extend(tripwires::variable(wires, &env));
         let git_hosts = self
             .begun
             .grant
@@ -121,6 +125,7 @@ impl Attempt<'_> {
             limits: shape.limits.clone(),
             ca_pem,
             git_hosts: git_hosts.collect(),
+            home: tripwires::files(wires),
         }));
         match self.launcher(&order, bound).await?.0 {
             LauncherReply::Started { environment } => {

@@ -22,6 +22,7 @@ fn always(slot: fn() -> Slot) -> std::sync::Arc<Notary> {
             slot: Some(slot()),
             own_credentials: false,
             reads: None,
+            transcripts: false,
         })
     })
 }

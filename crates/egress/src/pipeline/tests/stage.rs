@@ -24,6 +24,7 @@ use torno_policy::binding::{Mode, Slot};
 use torno_policy::facts::{ContentKind, RequestFacts};
 use torno_policy::names::*;
 use torno_policy::placeholder::Placeholder;
+use torno_policy::tripwire::{Tripwire, Wire};
 use torno_policy::{Layer, Reason, Refusal};
 use zeroize::Zeroizing;
 
@@ -31,6 +32,10 @@ pub(super) const SECRET: &str = "ghp_CANARYcanary0123456789ABCDEF";
 
 pub(super) fn placeholder() -> Placeholder {
     Placeholder::new("ghp_", [7; 16])
+}
+
+pub(super) fn tripwire() -> Tripwire {
+    Tripwire::new(Wire::AwsCredentials, [9; 16])
 }
 
 /// The newest watch.
@@ -72,6 +77,8 @@ pub(super) struct Yes {
     pub(super) own_credentials: bool,
     /// It wants to know what the request says first.
     pub(super) reads: Option<ContentKind>,
+    /// A model runs there.
+    pub(super) transcripts: bool,
 }
 
 fn key() -> ReceiptKey {
@@ -185,6 +192,7 @@ impl Ask for Notary {
                 }),
                 own_credentials: yes.own_credentials,
                 unlock,
+                transcripts: yes.transcripts,
             });
             Ok(Answered::Granted(Granted {
                 allowed,
@@ -437,6 +445,7 @@ pub(super) async fn stage_at(
             })
             .to_vec(),
         limits,
+        tripwires: vec![tripwire()],
     };
     let ports = Ports {
         ask: notary.clone(),

@@ -625,3 +625,19 @@ async fn large_messages_stream_both_ways() {
     assert!(up == (BINARY, text.clone().into_bytes()));
     assert!(down == (TEXT, text.into_bytes()));
 }
+
+#[tokio::test]
+async fn a_tripwire_in_pieces_over_messages_ends_a_websocket_with_1008() {
+    let mut socket = socket().await;
+    let value = tripwire().value.into_bytes();
+    // No message holds enough of it to be told.
+    for part in [&value[..19], &value[19..30], &value[30..]] {
+        let message = masked(TEXT, part);
+        // Ended in the middle or not: how is what counts.
+        let _written = socket.client.write_all(&message).await;
+    }
+    assert_eq!(close_code(&mut socket.client).await, 1008);
+    assert_eq!(socket.refused().await, Reason::Tripwire);
+    assert_eq!(message(&mut socket.far).await.1, value[..19]);
+    assert_eq!(close_code(&mut socket.far).await, 1001);
+}

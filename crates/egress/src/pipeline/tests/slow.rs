@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Peers that stop reading: neither holds the other's side for longer than a piece may take.
+
+use super::stage::*;
+use crate::Limits;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket};
+use torno_notary_protocol::gate::End;
+use torno_policy::Reason;
+
+const WAIT: Duration = Duration::from_millis(400);
+/// More than the buffers of a loopback connection take.
+const LARGE: usize = 32 << 20;
+/// LIMIT: what follows a wait is there in much less, on a loaded machine too.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn limits() -> Limits {
+    Limits {
+        body_wait: WAIT,
+        ..Limits::default()
+    }
+}
+
+/// The one outcome of the session.
+async fn outcome(stage: &Stage) -> End {
+    let told = async {
+        loop {
+            if let Some(outcome) = stage.notary.outcomes.lock().unwrap().first() {
+                return outcome.end.clone();
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, told).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_far_end_that_reads_nothing_holds_no_upload() {
+    // ATTACK: 163
+    let stage = stage_with(Notary::yes(), fixed(OK), limits()).await;
+    let deaf = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = deaf.local_addr().unwrap();
+    let hosts = &stage.dialer.hosts;
+    hosts
+        .lock()
+        .unwrap()
+        .insert("plain.test".to_owned(), address);
+    let holding = tokio::spawn(async move {
+        let (stream, _) = deaf.accept().await.unwrap();
+        tokio::time::sleep(PATIENCE).await;
+        drop(stream);
+    });
+    let mut client = stage.captured(asked("plain.test", 80)).await;
+    let head = format!("POST / HTTP/1.1\r\nHost: plain.test\r\nContent-Length: {LARGE}\r\n\r\n");
+    client.write_all(head.as_bytes()).await.unwrap();
+    let (mut read, mut write) = tokio::io::split(client);
+    // The gate stops taking it once the far end does.
+    let sending = tokio::spawn(async move { write.write_all(&vec![b'x'; LARGE]).await });
+    let mut heard = vec![0; 4096];
+    let reading = tokio::time::timeout(PATIENCE, read.read(&mut heard));
+    let count = reading.await.unwrap().unwrap();
+    let heard = String::from_utf8_lossy(&heard[..count]);
+    assert!(heard.contains("\"code\":\"upstream_timeout\""), "{heard}");
+    let End::Refused(refusal) = outcome(&stage).await else {
+        panic!("{heard}")
+    };
+    assert_eq!(refusal.reason, Reason::UpstreamTimeout);
+    sending.abort();
+    holding.abort();
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_holds_no_far_end() {
+    // ATTACK: 163
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\n\r\n{}",
+        "x".repeat(LARGE)
+    );
+    let stage = stage_with(Notary::yes(), fixed(answer), limits()).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let connecting = socket.connect(listener.local_addr().unwrap());
+    let (client, accepted) = tokio::join!(connecting, listener.accept());
+    let (mut client, (server, _)) = (client.unwrap(), accepted.unwrap());
+    let pipeline = stage.pipeline.clone();
+    let serving = tokio::spawn(async move {
+        pipeline
+            .serve_captured(server, asked("plain.test", 80))
+            .await;
+    });
+    let request = "GET / HTTP/1.1\r\nHost: plain.test\r\n\r\n";
+    client.write_all(request.as_bytes()).await.unwrap();
+    let ended = outcome(&stage).await;
+    assert!(matches!(ended, End::Aborted { .. }), "{ended:?}");
+    // Its place is given back.
+    tokio::time::timeout(PATIENCE, serving)
+        .await
+        .unwrap()
+        .unwrap();
+}
