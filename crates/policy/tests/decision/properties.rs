@@ -109,8 +109,8 @@ fn a_grant_that_loses_a_rule_never_allows_more_without_a_credential() {
         // left out here.
         world.grant.git.clear();
         world.bindings.clear();
-        let plain = |rule: &AllowRule| rule.dialect == Dialect::Plain;
-        world.grant.allow.retain(plain);
+        let plain = |rule: &&AllowRule| rule.dialect == Dialect::Plain;
+        world.grant.allow = world.grant.allow.iter().filter(plain).cloned().collect();
         let act = world::act(&mut dice, &world);
         let before = verdict(&world, &organisation, &act);
         let mut allow = Vec::from(world.grant.allow);
