@@ -13,7 +13,7 @@ pub(crate) use upload::Upload;
 
 use crate::accept::{Limits, Usage};
 use crate::connect::Upstream;
-use crate::inject::OutgoingHead;
+use crate::inject::{Injected, OutgoingHead};
 use crate::normalize::Request;
 use crate::refuse::Fault;
 use crate::report::Reporter;
@@ -24,8 +24,10 @@ use answer::{Answer, AnswerTo};
 use body::Body;
 use download::Download;
 use rustls::crypto::SecureRandom;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::AsyncWriteExt;
+use tokio::sync::Semaphore;
 use torno_policy::{Reason, Refusal};
 use upload::{CarrySearch, Tally};
 
@@ -78,6 +80,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) live: &'a Live,
     /// For the masks of WebSocket frames.
     pub(crate) random: &'static dyn SecureRandom,
+    /// How many bodies and messages may be held whole.
+    pub(crate) ahead: &'a Arc<Semaphore>,
 }
 
 /// Sends head and body, and brings the answer back.
@@ -85,7 +89,7 @@ pub(crate) async fn forward(
     around: &Surroundings<'_>,
     client: ClientSide<'_>,
     upstream: &mut Upstream,
-    (request, head, mut upload): (&Request, OutgoingHead, Upload),
+    (request, injected, mut upload): (&Request, Injected, Upload),
     reporter: &mut Reporter,
 ) -> Result<Forwarded, Stop> {
     // To a pipe the head goes on its own, so a body behind it would gain nothing.
@@ -97,6 +101,7 @@ pub(crate) async fn forward(
         sent: &mut reporter.sent,
         search: CarrySearch::default(),
     };
+    let Injected { head, message } = injected;
     send_head(upstream, head, &mut upload, &mut tally).await?;
     let download = Download {
         released: around.released,
@@ -109,7 +114,7 @@ pub(crate) async fn forward(
         let answer = read_answer(around, (upstream, request)).await?;
         match &request.websocket {
             Some(offer) if answer.status == websocket::SWITCHED => {
-                let sides = (tally, download);
+                let sides = ((tally, message), download);
                 websocket::open(around, client, upstream, (offer, &answer), sides).await
             }
             // ATTACK: 060 – what the client sent meanwhile is its next request, or nothing.

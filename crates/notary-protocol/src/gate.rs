@@ -6,7 +6,7 @@ use crate::receipt::Receipt;
 use serde::{Deserialize, Serialize};
 use torno_policy::binding::{Mode, Slot};
 use torno_policy::decision::Refusal;
-use torno_policy::facts::{ContentKind, Location, RequestFacts};
+use torno_policy::facts::{Location, RequestFacts, Unread};
 use torno_policy::names::{BindingId, CredentialName, Endpoint, RecordSeq};
 
 /// Pairs a reply with what was asked, within one socket.
@@ -58,9 +58,9 @@ pub enum Answer {
     Allowed(Box<Allowed>),
     /// It may not (an Ask that nobody can answer included).
     Refused(Refusal),
-    /// A rule judges what the request says: the gate reads it in this language and asks again.
-    /// Nothing is recorded of this.
-    Read(ContentKind),
+    /// A rule judges what the request says, or a binding fills a place of its body: the gate reads
+    /// that and asks again. Nothing is recorded of this.
+    Read(Unread),
 }
 
 /// A yes, with what it covers.

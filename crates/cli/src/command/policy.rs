@@ -63,6 +63,7 @@ impl Target {
             own_credentials: Vec::new(),
             git: None,
             content: None,
+            body: None,
         }
     }
 }

@@ -2,13 +2,17 @@
 //! Whole exchanges over loopback: a client, the pipeline with fake ports, and a scripted origin.
 
 mod ahead;
+mod bodies;
 mod entries;
 mod framing;
 mod grpc;
 mod http2;
 mod http2_frames;
 mod injection;
+mod judge;
 mod life;
 mod places;
+mod spots;
 mod stage;
 mod websocket;
+mod websocket_slot;

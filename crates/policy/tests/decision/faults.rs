@@ -27,9 +27,11 @@ pub(crate) enum Fault {
     DeniedIgnored,
     SecondParameterPasses,
     OwnSegmentPasses,
+    UnreadBodyPasses,
+    FilledNowhere,
 }
 
-pub(crate) const FAULTS: [Fault; 21] = [
+pub(crate) const FAULTS: [Fault; 23] = [
     Fault::KilledStillActs,
     Fault::StaleGenerationActs,
     Fault::WildcardSpansLabels,
@@ -51,4 +53,6 @@ pub(crate) const FAULTS: [Fault; 21] = [
     Fault::DeniedIgnored,
     Fault::SecondParameterPasses,
     Fault::OwnSegmentPasses,
+    Fault::UnreadBodyPasses,
+    Fault::FilledNowhere,
 ];

@@ -11,6 +11,7 @@
 mod comparison;
 mod corpus;
 mod faults;
+mod modes;
 mod properties;
 mod reference;
 mod world;

@@ -21,7 +21,7 @@ fn always(slot: fn() -> Slot) -> std::sync::Arc<Notary> {
         Ok(Yes {
             slot: Some(slot()),
             own_credentials: false,
-            reads: None,
+            ..Yes::default()
         })
     })
 }
