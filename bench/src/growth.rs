@@ -128,6 +128,7 @@ fn request(host: u32, project: u32) -> Result<RequestFacts> {
         own_credentials: Vec::new(),
         git: None,
         content: None,
+        body: None,
     })
 }
 

@@ -47,7 +47,7 @@ const HTTP: &[&[u8]] = &[
     b"\\",
 ];
 
-const TARGETS: [Target; 14] = [
+const TARGETS: [Target; 16] = [
     Target {
         name: "request_head",
         run: torno_egress::fuzz::fuzz_request_head,
@@ -117,6 +117,43 @@ const TARGETS: [Target; 14] = [
             b"%6b",
             b"?",
             b"[",
+        ],
+    },
+    Target {
+        name: "body_slot",
+        run: torno_egress::fuzz::fuzz_body_slot,
+        words: &[
+            b"secret=",
+            b"&",
+            b";",
+            b"%73",
+            b"[]",
+            b"--X\r\n",
+            b"--X--\r\n",
+            b"\r\n\r\n",
+            b"Content-Disposition: form-data; name=\"secret\"\r\n",
+            b"; filename=\"a\"",
+            b"{\"d\":{\"token\":",
+            b"}}",
+            b"null",
+            b"\\u0074",
+        ],
+    },
+    Target {
+        name: "json_pointer",
+        run: torno_egress::fuzz::fuzz_json_pointer,
+        words: &[
+            b"/d/token\n",
+            b"/0",
+            b"~1",
+            b"~0",
+            b"{\"d\":",
+            b"[",
+            b"]",
+            b"}",
+            b"\"token\":",
+            b",",
+            b"\\u0064",
         ],
     },
     Target {

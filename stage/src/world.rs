@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod authority;
+pub mod bodies;
 pub mod git;
 pub mod internet;
 pub mod journal;

@@ -301,7 +301,7 @@ impl TripwireSeen {
             Location::Path => ShortText::new("path"),
             Location::Query => ShortText::new("query"),
             Location::Method => ShortText::new("method"),
-            Location::Body => ShortText::new("body"),
+            Location::Body | Location::Slot => ShortText::new("body"),
         };
         let (endpoint, method) = to;
         Self {

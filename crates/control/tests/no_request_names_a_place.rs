@@ -271,7 +271,7 @@ fn every_request_is_among_the_samples() {
 
 // ATTACK: 093
 #[test]
-fn no_binding_puts_a_credential_into_a_body_or_a_target() {
+fn no_binding_puts_a_credential_into_a_slot_that_does_not_exist() {
     let bind = operator().into_iter().find(|r| r.get("bind").is_some());
     let bind = bind.unwrap();
     let with = |slot: Value| {
@@ -280,11 +280,14 @@ fn no_binding_puts_a_credential_into_a_body_or_a_target() {
         serde_json::from_value::<OperatorRequest>(bind).is_ok()
     };
     assert!(with(json!({ "basic": { "user": "agent" } })));
+    assert!(with(json!({ "json": { "pointer": "/token" } })));
     for slot in [
         json!("body"),
         json!({ "body": {} }),
         json!({ "body": { "pointer": "/token" } }),
         json!({ "form": { "name": "token" } }),
+        json!({ "json": { "pointer": "token" } }),
+        json!({ "json": { "pointer": "/token", "all": true } }),
         json!({ "query": { "name": "token" } }),
         json!({ "path": {} }),
         json!({ "trailer": { "name": "x" } }),

@@ -13,7 +13,7 @@ pub(crate) use upload::Upload;
 
 use crate::accept::{Limits, Usage};
 use crate::connect::Upstream;
-use crate::inject::OutgoingHead;
+use crate::inject::{Injected, OutgoingHead};
 use crate::normalize::{Request, Tripwires};
 use crate::refuse::Fault;
 use crate::report::Reporter;
@@ -24,9 +24,11 @@ use answer::{Answer, AnswerTo};
 use body::Body;
 use download::Download;
 use rustls::crypto::SecureRandom;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
+use tokio::sync::Semaphore;
 use torno_policy::{Reason, Refusal};
 use upload::{CarrySearch, Tally};
 
@@ -82,6 +84,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) tripwires: &'a Tripwires,
     /// Bodies of this exchange may quote tripwires.
     pub(crate) transcripts: bool,
+    /// How many bodies and messages may be held whole.
+    pub(crate) ahead: &'a Arc<Semaphore>,
 }
 
 /// Sends head and body, and brings the answer back.
@@ -89,7 +93,7 @@ pub(crate) async fn forward(
     around: &Surroundings<'_>,
     client: ClientSide<'_>,
     upstream: &mut Upstream,
-    (request, head, mut upload): (&Request, OutgoingHead, Upload),
+    (request, injected, mut upload): (&Request, Injected, Upload),
     reporter: &mut Reporter,
 ) -> Result<Forwarded, Stop> {
     // To a pipe the head goes on its own, so a body behind it would gain nothing.
@@ -102,6 +106,7 @@ pub(crate) async fn forward(
         search: CarrySearch::default(),
         tripwires: around.tripwires.of_body(around.transcripts),
     };
+    let Injected { head, message } = injected;
     let wait = around.limits.body_wait;
     send_head(upstream, head, &mut upload, &mut tally, wait).await?;
     let download = Download {
@@ -116,7 +121,7 @@ pub(crate) async fn forward(
         let answer = read_answer(around, (upstream, request)).await?;
         match &request.websocket {
             Some(offer) if answer.status == websocket::SWITCHED => {
-                let sides = (tally, download);
+                let sides = ((tally, message), download);
                 websocket::open(around, client, upstream, (offer, &answer), sides).await
             }
             // ATTACK: 060 – what the client sent meanwhile is its next request, or nothing.

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Fuzz targets as plain functions: each feeds one hostile parser and asserts a property of it.
 
+mod bodies;
+
+pub use bodies::{fuzz_body_slot, fuzz_json_pointer};
+
 use crate::forward::body::{Body, Step};
 use crate::forward::websocket::frame::{Opcode, Sender, push_frame};
 use crate::forward::websocket::message::{Event, Framer, Messages};

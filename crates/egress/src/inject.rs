@@ -1,21 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Phase 8: unlocks by receipt, and writes the head that goes out. The one place where a
-//! credential is exposed. The head lives in one zeroizing buffer of its exact size, so that no
-//! reallocation leaves a copy behind, and is dropped once it is written.
+//! Phase 8: unlocks by receipt, and writes the head that goes out, or the body. The one place where
+//! a credential is exposed. What it is in lives in one zeroizing buffer of its exact size, so that
+//! no reallocation leaves a copy behind, and is dropped once it is written.
 
+mod body;
+mod message;
 mod slot;
 
+pub(crate) use message::MessageSlot;
+
 use crate::connect::{Upstream, receipt};
+use crate::forward::Upload;
 use crate::head::Framing;
 use crate::normalize::{Disposition, Request};
 use crate::ports::{Granted, Ports, Unlocked};
 use crate::refuse::Fault;
 use crate::scrub::Released;
 use bytes::Bytes;
-use torno_notary_protocol::gate::Allowed;
+use torno_notary_protocol::gate::{Allowed, Injection};
 use torno_notary_protocol::transit::CredentialInTransit;
 use torno_policy::binding::{Slot, is_segment_safe};
 use torno_policy::names::{Endpoint, Host, RuleName};
+use torno_policy::placeholder::Placeholder;
 use torno_policy::{Layer, Reason, Refusal};
 use zeroize::Zeroizing;
 
@@ -38,15 +44,22 @@ impl OutgoingHead {
     }
 }
 
-/// Unlocks what the answer names and renders the head. `_verified` is the evidence that the far
-/// end is the one that was allowed.
+/// What goes out first, and what may go out later.
+pub(crate) struct Injected {
+    pub(crate) head: OutgoingHead,
+    /// The credential that waits for its message.
+    pub(crate) message: Option<MessageSlot>,
+}
+
+/// Unlocks what the answer names, renders the head and fills the body. `verified` is the evidence
+/// that the far end is the one that was allowed.
 pub(crate) async fn inject(
     ports: &Ports,
     granted: Granted,
-    request: &Request,
-    _verified: &mut Upstream,
+    (request, upload): (&Request, &mut Upload),
+    verified: &mut Upstream,
     released: &Released,
-) -> Result<OutgoingHead, Refusal> {
+) -> Result<Injected, Refusal> {
     let Granted {
         allowed,
         credential,
@@ -60,7 +73,16 @@ pub(crate) async fn inject(
             watch: 0,
         }
     };
-    render(&allowed, unlocked, request, released)
+    // INVARIANT: only gRPC is sent in HTTP/2, and no slot is in a body of its kind.
+    if allowed
+        .injection
+        .as_ref()
+        .is_some_and(|i| i.slot.is_in_body())
+        && verified.heads.is_some()
+    {
+        return Err(unusable("send this with HTTP/1.1"));
+    }
+    render(&allowed, unlocked, (request, upload), released)
 }
 
 /// LIMIT: the smallest value that can be scrubbed, and the largest that fits a header anywhere.
@@ -69,9 +91,9 @@ const VALUE_BYTES: std::ops::RangeInclusive<usize> = 12..=8192;
 fn render(
     allowed: &Allowed,
     unlocked: Unlocked,
-    request: &Request,
+    (request, upload): (&Request, &mut Upload),
     released: &Released,
-) -> Result<OutgoingHead, Refusal> {
+) -> Result<Injected, Refusal> {
     for (placeholder, credential) in &unlocked.watched {
         // What can't stand in a header was never sent from here, so no far end can send it back.
         if let Ok(value) = usable(credential) {
@@ -79,6 +101,7 @@ fn render(
         }
     }
     let path = &request.facts.path;
+    let mut message = None;
     let filled = match (&allowed.injection, &unlocked.injected) {
         (Some(injection), Some(credential)) => {
             let value = usable(credential)?;
@@ -89,22 +112,59 @@ fn render(
                 ));
             }
             released.remember(injection, &allowed.endpoint, value)?;
+            message = awaited(injection, value);
+            fill_body(injection, (request, upload), value)?;
             slot::fill(&injection.slot, path, value)
         }
         (Some(_), None) => return Err(missing()),
         (None, _) => slot::unfilled(path),
     };
-    let filled = filled.ok_or_else(|| unusable("send the placeholder in its one place, once"))?;
+    let filled = filled.ok_or_else(|| unusable(ONE_PLACE))?;
     released.take_up(unlocked.watch);
     drop(unlocked);
     let is_scrubbed = !released.is_empty();
     let method = request.facts.method.as_str().as_bytes();
-    let rest = plain_part(allowed, request, is_scrubbed);
+    let rest = plain_part(allowed, (request, upload.framing), is_scrubbed);
     let parts = [method, b" ", &filled.target, &rest, &filled.field, b"\r\n"];
     let size = parts.iter().map(|part| part.len()).sum();
     let mut head = Zeroizing::new(Vec::with_capacity(size));
     parts.iter().for_each(|part| head.extend_from_slice(part));
-    Ok(OutgoingHead(head))
+    Ok(Injected {
+        head: OutgoingHead(head),
+        message,
+    })
+}
+
+const ONE_PLACE: &str = "send the placeholder in its one place, once";
+
+/// Puts the value into the body, where the slot is in it.
+fn fill_body(
+    injection: &Injection,
+    (request, upload): (&Request, &mut Upload),
+    value: &[u8],
+) -> Result<(), Refusal> {
+    if !injection.slot.is_in_body() {
+        return Ok(());
+    }
+    let spot = request.spot.as_ref();
+    let spot = spot.filter(|spot| spot.slot == injection.slot);
+    let filled = spot.and_then(|spot| body::fill(spot, &upload.ahead, value));
+    upload.replace(filled.ok_or_else(|| unusable(ONE_PLACE))?);
+    Ok(())
+}
+
+/// The credential of a slot whose message comes later.
+fn awaited(injection: &Injection, value: &[u8]) -> Option<MessageSlot> {
+    let Slot::WebsocketJson { pointer, binary } = &injection.slot else {
+        return None;
+    };
+    Some(MessageSlot {
+        pointer: pointer.clone(),
+        passes_binary: *binary,
+        mode: injection.mode,
+        placeholder: Placeholder::parse(&injection.placeholder).map(|one| one.digest()),
+        value: Some(Zeroizing::new(value.to_vec())),
+    })
 }
 
 /// The value, when it can stand in a header.
@@ -135,17 +195,23 @@ fn unusable(hint: &str) -> Refusal {
 }
 
 /// Everything of the head between the target and the slot's field.
-fn plain_part(allowed: &Allowed, request: &Request, is_scrubbed: bool) -> Vec<u8> {
+fn plain_part(
+    allowed: &Allowed,
+    (request, framing): (&Request, Framing),
+    is_scrubbed: bool,
+) -> Vec<u8> {
     let facts = &request.facts;
     let mut head = Vec::with_capacity(request.head.len() + 128);
     head.extend_from_slice(b" HTTP/1.1\r\nhost: ");
     push_authority(&mut head, &facts.endpoint);
     head.extend_from_slice(b"\r\n");
-    let slot = allowed.injection.as_ref();
-    let slot = slot.and_then(|i| i.slot.header_name());
+    let slot = allowed.injection.as_ref().map(|injection| &injection.slot);
+    let is_filled = slot.is_some_and(Slot::is_in_body);
+    let slot = slot.and_then(Slot::header_name);
     let is_stripped = |name: &str| {
         slot.is_some_and(|slot| name.eq_ignore_ascii_case(slot))
             || allowed.strip.iter().any(|s| name.eq_ignore_ascii_case(s))
+            || (is_filled && is_digest(name))
     };
     for (field, disposition) in request.head.fields().zip(&request.dispositions) {
         let passes = match disposition {
@@ -161,7 +227,7 @@ fn plain_part(allowed: &Allowed, request: &Request, is_scrubbed: bool) -> Vec<u8
         // What comes back must be readable here.
         push_field(&mut head, b"accept-encoding", b"identity");
     }
-    match request.framing {
+    match framing {
         Framing::Empty if matches!(facts.method.as_str(), "POST" | "PUT" | "PATCH") => {
             push_field(&mut head, b"content-length", b"0");
         }
@@ -175,6 +241,21 @@ fn plain_part(allowed: &Allowed, request: &Request, is_scrubbed: bool) -> Vec<u8
         offer.push_fields(&mut head);
     }
     head
+}
+
+/// Said of the client's body, these are wrong of the one that is sent, and the right ones would say
+/// something of the credential.
+fn is_digest(name: &str) -> bool {
+    const DIGESTS: [&str; 5] = [
+        "content-md5",
+        "digest",
+        "content-digest",
+        "repr-digest",
+        "x-amz-content-sha256",
+    ];
+    DIGESTS
+        .iter()
+        .any(|digest| name.eq_ignore_ascii_case(digest))
 }
 
 /// A secret cut into ranges could not be seen in any of them.

@@ -5,9 +5,12 @@
 
 mod content;
 mod fields;
+mod form;
 mod git;
 mod graphql;
 mod json;
+mod multipart;
+mod slot;
 mod target;
 mod tripwires;
 mod upgrade;
@@ -16,6 +19,8 @@ pub(crate) use content::CONTENT_BYTES_MAX;
 pub(crate) use content::{graphql_body, graphql_query, jsonrpc, lfs_batch};
 pub(crate) use fields::{Disposition, is_hop_by_hop, is_websocket_field, judge_trailers};
 pub(crate) use git::{Commands, read_commands};
+pub(crate) use json::{Spot as JsonSpot, find as json_spot};
+pub(crate) use slot::{Found, Place, Spot, find as body_slot, in_json, presented};
 pub(crate) use target::connect_target;
 pub(crate) use tripwires::{BodySearch, Tripwires};
 pub(crate) use upgrade::Offer;
@@ -24,7 +29,8 @@ use crate::head::{Framing, Head, Repeated, framing, list_members};
 use crate::identify::{Arrival, Asked};
 use crate::refuse::Fault;
 use torno_policy::Reason;
-use torno_policy::facts::{ContentKind, GitOperation, Location, Presented, RequestFacts};
+use torno_policy::binding::Slot;
+use torno_policy::facts::{BodySlot, GitOperation, Location, Presented, RequestFacts, Unread};
 use torno_policy::names::{Endpoint, Host, Method, RequestPath};
 use torno_policy::placeholder::Placeholder;
 
@@ -35,12 +41,12 @@ pub(crate) struct RawRequest<'a> {
 }
 
 /// What a body is read for before the question is asked.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) enum Reading {
     /// The commands of a push, at its start.
     Push,
-    /// What it says, whole.
-    Content(ContentKind),
+    /// What the notary wants to know, of the whole.
+    Whole(Unread),
 }
 
 /// A request that is understood: what is judged, and what will be written.
@@ -60,6 +66,8 @@ pub(crate) struct Request {
     pub(crate) is_http10: bool,
     /// What the far end must speak.
     pub(crate) protocol: Protocol,
+    /// The slot of its body, when it was read.
+    pub(crate) spot: Option<Spot>,
 }
 
 /// LIMIT: what is read of a push before its commands are whole, as sent.
@@ -74,10 +82,19 @@ impl Request {
     }
 
     /// What must be known of the head before the body is read. True when there is one to read.
-    pub(crate) fn begin(&self, reading: Reading) -> Result<bool, Fault> {
+    pub(crate) fn begin(&self, reading: &Reading) -> Result<bool, Fault> {
         match reading {
             Reading::Push => self.push_is_gzip().map(|_| true),
-            Reading::Content(kind) => content::head(self, kind),
+            Reading::Whole(Unread::Content(kind)) => content::head(self, *kind),
+            Reading::Whole(Unread::Slot(slot)) => slot::head(self, slot),
+        }
+    }
+
+    /// Whether that was read already.
+    pub(crate) fn has_read(&self, unread: &Unread) -> bool {
+        match unread {
+            Unread::Content(_) => self.facts.content.is_some(),
+            Unread::Slot(_) => self.facts.body.is_some(),
         }
     }
 
@@ -85,7 +102,7 @@ impl Request {
     /// more comes.
     pub(crate) fn take(
         &mut self,
-        reading: Reading,
+        reading: &Reading,
         body: &[u8],
         is_whole: bool,
     ) -> Result<bool, Fault> {
@@ -101,13 +118,29 @@ impl Request {
                 }
                 Ok(is_taken)
             }
-            Reading::Content(_) if body.len() > CONTENT_BYTES_MAX => Err(content::too_large()),
-            Reading::Content(_) if !is_whole => Ok(false),
-            Reading::Content(kind) => {
-                self.facts.content = Some(content::read(self, kind, body)?);
+            Reading::Whole(unread) if body.len() > CONTENT_BYTES_MAX => Err(match unread {
+                Unread::Content(_) => content::too_large(),
+                Unread::Slot(_) => slot::too_large(),
+            }),
+            Reading::Whole(_) if !is_whole => Ok(false),
+            Reading::Whole(Unread::Content(kind)) => {
+                self.facts.content = Some(content::read(self, *kind, body)?);
                 Ok(true)
             }
+            Reading::Whole(Unread::Slot(slot)) => self.read_slot(slot, body).map(|()| true),
         }
+    }
+
+    fn read_slot(&mut self, slot: &Slot, body: &[u8]) -> Result<(), Fault> {
+        let spot = slot::read(self, slot, body)?;
+        let presented = slot::presented(&spot.found, body)?;
+        self.facts.presented.extend(presented);
+        self.facts.body = Some(Box::new(BodySlot {
+            slot: slot.clone(),
+            held: spot.found.held,
+        }));
+        self.spot = Some(spot);
+        Ok(())
     }
 
     /// How a push's body is encoded: not, or with gzip.
@@ -194,6 +227,7 @@ pub(crate) fn normalize(raw: RawRequest<'_>) -> Result<Request, Fault> {
         own_credentials: judged.own_credentials,
         git,
         content: None,
+        body: None,
     };
     Ok(Request {
         facts,
@@ -204,6 +238,7 @@ pub(crate) fn normalize(raw: RawRequest<'_>) -> Result<Request, Fault> {
         keep_alive: !close && !line.is_http10,
         is_http10: line.is_http10,
         protocol: protocol(&head),
+        spot: None,
         head,
     })
 }

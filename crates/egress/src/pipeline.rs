@@ -32,6 +32,7 @@ use crate::scrub::Released;
 use crate::terminate::{AuthorityFault, SessionAuthority};
 use crate::wire::Peer;
 use ahead::Asked;
+pub(crate) use ahead::room;
 use client::{Client, Next};
 use guard::unwound;
 use rustls::RootCertStore;
@@ -254,13 +255,15 @@ impl Pipeline {
                 .bind(&client.live, epoch, credential, &upstream.cut);
             bound.map_err(|_| revoked())?;
 
-            let head = inject(&self.ports, granted, request, &mut upstream, &self.released).await?;
+            let body = (request, &mut upload);
+            let injected =
+                inject(&self.ports, granted, body, &mut upstream, &self.released).await?;
 
             let side = ClientSide {
                 io: &mut client.io,
                 buffer: &mut client.buffer,
             };
-            let sending = (request, head, upload);
+            let sending = (request, injected, upload);
             let around = self.surroundings(&client.live, transcripts);
             let forwarding = forward(&around, side, &mut upstream, sending, &mut reporter);
             let forwarded = forwarding.await?;
@@ -306,6 +309,7 @@ impl Pipeline {
             random: self.random,
             tripwires: &self.tripwires,
             transcripts,
+            ahead: &self.ahead,
         }
     }
 

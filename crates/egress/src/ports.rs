@@ -12,7 +12,7 @@ use torno_notary_protocol::gate::{Allowed, Outcome, WireRefusal};
 use torno_notary_protocol::receipt::Receipt;
 use torno_notary_protocol::transit::CredentialInTransit;
 use torno_policy::Refusal;
-use torno_policy::facts::{ContentKind, RequestFacts};
+use torno_policy::facts::{RequestFacts, Unread};
 use torno_policy::names::CredentialName;
 
 /// What a port's call gives back.
@@ -65,8 +65,9 @@ pub struct Unlocked {
 pub enum Answered {
     /// Yes.
     Granted(Granted),
-    /// A rule judges what the request says: read it in this language and ask again.
-    Read(ContentKind),
+    /// A rule judges what the request says, or a binding fills a place of its body: read that and
+    /// ask again.
+    Read(Unread),
 }
 
 /// The notary's yes. The credential is there only when the question said `pooled`.

@@ -60,7 +60,7 @@ pub enum DeskMessage {
         /// Which session.
         session: SessionId,
         /// The call; only [`Act::Tool`] is taken here.
-        act: Act,
+        act: Box<Act>,
     },
     /// A fact for the record about a command or file, and who saw it.
     Note {

@@ -80,6 +80,7 @@ fn question(ticket: u64) -> Result<Question, Box<dyn Error>> {
             own_credentials: vec![],
             git: None,
             content: None,
+            body: None,
         },
         pooled: true,
         serves: CredentialName::parse("token").ok(),

@@ -17,7 +17,7 @@
 
 use crate::binding::Binding;
 use crate::decision::{Asked, Decision, Layer, Permit, PermittedInjection, Reason, Refusal};
-use crate::facts::{Act, ContentKind, RequestFacts, ToolFacts};
+use crate::facts::{Act, RequestFacts, ToolFacts, Unread};
 use crate::grant::{Grant, Verdict};
 use crate::names::{CredentialName, Endpoint, Generation, RuleName};
 use crate::organisation::{self, Judgement, Organisation, Subject};
@@ -220,13 +220,27 @@ pub fn next_step(reason: Reason, facts: &RequestFacts) -> String {
     hint::next_step(reason, facts)
 }
 
-/// In which language the gate must read a request before it can be judged: asked for when the
-/// answer was [`Reason::ContentUnread`].
+/// What the gate must read of a request before it can be judged. Asked for when the decision was
+/// made without: where the answer was [`Reason::ContentUnread`], and where the organisation's layer
+/// refused or asked, whose rules may let through what they see the content of.
 #[must_use]
-pub fn unread(layers: &Layers<'_>, facts: &RequestFacts) -> Option<ContentKind> {
-    let standing = standing(layers).ok()?;
+pub fn unread(layers: &Layers<'_>, decision: &Decision, facts: &RequestFacts) -> Option<Unread> {
+    let may_change = match decision {
+        Decision::Deny(refusal) => matches!(
+            refusal.reason,
+            Reason::ContentUnread | Reason::OrganisationForbids
+        ),
+        Decision::Ask(_) => true,
+        Decision::Allow(_) => false,
+    };
+    if !may_change {
+        return None;
+    }
+    let phase = standing(layers).ok()?.phase;
     git::unread(layers.grant, facts)
-        .or_else(|| dialect::unread(layers.grant, standing.phase, facts))
+        .or_else(|| dialect::unread(layers.grant, phase, facts))
+        .map(Unread::Content)
+        .or_else(|| credential::unread(layers, phase, facts).map(Unread::Slot))
 }
 
 fn explain_request(layers: &Layers<'_>, standing: &Standing, facts: &RequestFacts) -> Explanation {

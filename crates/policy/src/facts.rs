@@ -6,6 +6,7 @@ mod content;
 
 pub use content::{Content, ContentKind, GraphqlOperation, LfsBatch, RpcMethod, RpcPattern};
 
+use crate::binding::{Held, Slot};
 use crate::names::{Endpoint, Method, RequestPath, ToolName};
 use crate::placeholder::PlaceholderDigest;
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,28 @@ pub enum Location {
     Method,
     /// The body.
     Body,
+    /// The slot of the body that was read for it.
+    Slot,
+}
+
+/// What the client has in the slot of a body, read before the request is asked about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BodySlot {
+    /// The slot that was read.
+    pub slot: Slot,
+    /// What is there.
+    pub held: Held,
+}
+
+/// What of a body is read before the request can be judged.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unread {
+    /// What it says, in this language.
+    Content(ContentKind),
+    /// What stands in the slot of a binding.
+    Slot(Slot),
 }
 
 /// A placeholder that the request carries.
@@ -121,7 +144,8 @@ pub struct RequestFacts {
     pub path: RequestPath,
     /// It asks to become a WebSocket (RFC 6455).
     pub websocket: bool,
-    /// Placeholders found outside the body before the request was asked about.
+    /// Placeholders found before the request was asked about: outside the body, and in it where it
+    /// was read.
     pub presented: Vec<Presented>,
     /// The names, lower case, of credential-like header fields whose value is no placeholder.
     pub own_credentials: Vec<String>,
@@ -129,6 +153,8 @@ pub struct RequestFacts {
     pub git: Option<GitFacts>,
     /// What it says, read before it is asked about when a rule at its place judges that.
     pub content: Option<Content>,
+    /// What stands in the slot of its body, read when a binding at its place fills one.
+    pub body: Option<Box<BodySlot>>,
 }
 
 /// A call of a tool by the brain.

@@ -15,6 +15,7 @@ mod addresses;
 mod agent_reaches_allowed_host;
 mod an_ordinary_user;
 mod audit_survives_a_crash;
+mod credentials_in_bodies;
 mod credentials_in_query_and_path;
 mod encoded_bodies_pass_untouched;
 mod explain_is_what_is_enforced;

@@ -308,3 +308,79 @@ fn a_revocation_cuts_an_open_websocket() {
         assert_eq!(noted[1]["code"], 1006, "the far end saw a reset: {noted:?}");
     });
 }
+
+/// A bot that logs in as chat gateways want it: with its token in a message.
+const BOT: &str = r#"
+import asyncio, json, os, websockets
+token = os.environ['API_TOKEN']
+async def say(s, op, **d):
+    await s.send(json.dumps({'op': op, 'd': d or None}))
+    print(op, (await s.recv()).replace(token, 'TOKEN'), flush=True)
+async def main():
+    async with websockets.connect('wss://ws.torno.test/socket/gateway', max_size=2**24) as s:
+        print(json.loads(await s.recv())['op'])
+        await say(s, 1)
+        await say(s, 2, token=token, intents=513, properties={'os': 'linux'})
+        await say(s, 3, status='x' * 200_000)
+        await s.send(json.dumps({'op': 2, 'd': {'token': token}}))
+        try:
+            await s.recv()
+        except websockets.ConnectionClosed:
+            print('closed', s.close_code, s.close_reason)
+    for message in [json.dumps({'op': 2, 'd': {'token': 'mine'}}), b'binary', 'no json',
+            '{"op":2,"d":{"token":"' + token + '","Token":1}}']:
+        async with websockets.connect('wss://ws.torno.test/socket/gateway') as s:
+            await s.recv()
+            await s.send(message)
+            try:
+                print('heard', await s.recv())
+            except websockets.ConnectionClosed:
+                print('closed', s.close_code)
+asyncio.run(main())
+"#;
+
+// ATTACK: 063, 083, 086
+#[test]
+fn a_bot_logs_in_with_its_token_in_a_message() {
+    at_each_level("a token in a message", |sockets| {
+        let stage = &sockets.stage;
+        stage
+            .torno(&["secret", "unbind", "api-ws.torno.test"])
+            .good();
+        let bind = [
+            "secret",
+            "bind",
+            "api",
+            "--host",
+            HOST,
+            "--path",
+            "/socket/gateway",
+        ];
+        stage
+            .torno(&[&bind[..], &["--in", "ws.json:/d/token"]].concat())
+            .good();
+        let ran = sockets.run(&[PYTHON, "-c", BOT]).good();
+        let said: Vec<&str> = ran.stdout.lines().collect();
+        let ready = r#"2 {"op": 0, "t": "READY", "d": {"you": "TOKEN"}}"#;
+        let expected = [
+            "10",
+            r#"1 {"op": 11, "of": 1}"#,
+            ready,
+            r#"3 {"op": 11, "of": 3}"#,
+        ];
+        assert_eq!(said.get(..4), Some(&expected[..]), "{ran:#?}");
+        assert!(
+            said[4].starts_with("closed 1008 send the placeholder once"),
+            "{ran:#?}"
+        );
+        assert_eq!(said.get(5..), Some(&["closed 1008"; 4][..]), "{ran:#?}");
+        let noted = sockets.noted("/socket/gateway");
+        let tokens: Vec<_> = noted
+            .iter()
+            .filter_map(|line| line.get("identified"))
+            .collect();
+        assert_eq!(tokens, [&Value::from(stage.world.api_token.as_str())]);
+        let heads = noted[0]["headers"].to_string();
+        assert!(!heads.contains(&stage.world.api_token), "{heads}");
+    });
+}

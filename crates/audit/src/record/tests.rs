@@ -130,6 +130,7 @@ fn a_secret_in_query_header_name_or_hint_has_no_way_into_the_record() {
         own_credentials: vec![format!("x-{SECRET}")],
         git: None,
         content: None,
+        body: None,
     };
     let refusal = Refusal {
         reason: Reason::HostNotGranted,

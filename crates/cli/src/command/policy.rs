@@ -66,6 +66,7 @@ impl Target {
             own_credentials: Vec::new(),
             git: None,
             content: None,
+            body: None,
         }
     }
 }

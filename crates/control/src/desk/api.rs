@@ -226,7 +226,7 @@ impl Connection {
     async fn judge(&self, exec: &Exec) -> Result<(), Failure> {
         let tool = ToolName::parse("exec").map_err(|e| internal(&e.into()))?;
         let arguments = serde_json::json!({ "argv": exec.argv, "cwd": exec.cwd });
-        let act = Act::Tool(ToolFacts { tool, arguments });
+        let act = Box::new(Act::Tool(ToolFacts { tool, arguments }));
         let session = exec.session.clone();
         let judge = |ticket| DeskMessage::Judge {
             ticket,

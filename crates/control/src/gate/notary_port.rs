@@ -292,7 +292,7 @@ fn hand_out(
                 allowed,
                 credential,
             })),
-            Answer::Read(kind) => Ok(Answered::Read(kind)),
+            Answer::Read(unread) => Ok(Answered::Read(unread)),
             Answer::Refused(refusal) => Err(refusal),
         };
         // Who no longer waits has gone away with its client.

@@ -15,13 +15,14 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use torno_policy::Reason;
 use torno_policy::placeholder::{MARK, PLACEHOLDER_BYTES_MAX, Placeholder};
+use zeroize::Zeroizing;
 
 /// A request body, with what was read of it before the question was asked.
 pub(crate) struct Upload {
     pub(crate) framing: Framing,
     pub(crate) body: Body,
-    /// Bytes of the body that were read already.
-    pub(crate) ahead: Vec<u8>,
+    /// Bytes of the body that were read already; wiped once they are sent.
+    pub(crate) ahead: Zeroizing<Vec<u8>>,
     /// The trailer section, when that was read already.
     trailers: Option<Head>,
     /// The right to hold what was read, until it is sent.
@@ -33,7 +34,7 @@ impl Upload {
         Self {
             framing,
             body: Body::from(framing),
-            ahead: Vec::new(),
+            ahead: Zeroizing::default(),
             trailers: None,
             room: None,
         }
@@ -69,6 +70,15 @@ impl Upload {
                 Step::End => return Ok(false),
             }
         }
+    }
+
+    /// Puts another body in the place of one that was read whole. It has a length then, and what
+    /// stood behind its chunks is not sent: it spoke of the other.
+    pub(crate) fn replace(&mut self, body: Zeroizing<Vec<u8>>) {
+        self.framing = Framing::Length(u64::try_from(body.len()).unwrap_or(u64::MAX));
+        self.body = Body::Length(0);
+        self.trailers = None;
+        self.ahead = body;
     }
 
     /// Takes the whole body when it is small and there already, so that it leaves with the head.

@@ -4,6 +4,7 @@
 
 mod accept;
 pub(crate) mod frame;
+mod gather;
 mod lane;
 pub(crate) mod message;
 mod relay;
@@ -14,7 +15,7 @@ use super::upload::Tally;
 use super::{ClientSide, Forwarded, Stop, Surroundings};
 use crate::connect::Upstream;
 use crate::head::{framing, list_members};
-use crate::inject::push_field;
+use crate::inject::{MessageSlot, push_field};
 use crate::normalize::Offer;
 use crate::refuse::Fault;
 use crate::scrub::Scrubber;
@@ -34,7 +35,7 @@ pub(super) async fn open(
     client: ClientSide<'_>,
     upstream: &mut Upstream,
     (offer, answer): (&Offer, &Answer),
-    (tally, download): (Tally<'_>, Download<'_>),
+    (sending, download): ((Tally<'_>, Option<MessageSlot>), Download<'_>),
 ) -> Result<Forwarded, Stop> {
     let protocol = verify(answer, offer)?;
     let received = download.received;
@@ -50,7 +51,7 @@ pub(super) async fn open(
     let told = client.io.write_all(&head).await;
     told.map_err(|_| Stop::ClientGone)?;
     client.io.flush().await.map_err(|_| Stop::ClientGone)?;
-    relay(around, client, upstream, tally, received).await?;
+    relay(around, client, upstream, sending, received).await?;
     Ok(Forwarded {
         status: SWITCHED,
         keep_client: false,

@@ -24,13 +24,16 @@ pub(super) fn unfilled(path: &RequestPath) -> Option<Filled> {
     })
 }
 
-/// Puts the value into the slot; nothing when the request has no one place for it.
+/// Puts the value into the slot of a head; nothing when the request has no one place for it. What
+/// is filled elsewhere adds nothing here.
 pub(super) fn fill(slot: &Slot, path: &RequestPath, value: &[u8]) -> Option<Filled> {
     let field = match slot {
         Slot::Header { name, scheme } => header(name, scheme.as_deref(), value),
         Slot::Basic { user } => basic(user, value),
         Slot::Query { .. } => return target(slot, path, &percent_encoded(value)),
         Slot::Path { .. } => return target(slot, path, value),
+        Slot::Form { .. } | Slot::Json { .. } | Slot::Multipart { .. } => Zeroizing::default(),
+        Slot::WebsocketJson { .. } => Zeroizing::default(),
     };
     Some(Filled {
         field,
@@ -52,7 +55,7 @@ fn target(slot: &Slot, path: &RequestPath, value: &[u8]) -> Option<Filled> {
 }
 
 /// Everything but unreserved characters as `%XX`, in upper case.
-fn percent_encoded(value: &[u8]) -> Zeroizing<Vec<u8>> {
+pub(super) fn percent_encoded(value: &[u8]) -> Zeroizing<Vec<u8>> {
     let mut encoded = Zeroizing::new(Vec::with_capacity(value.len() * 3));
     for byte in value {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(byte) {

@@ -38,7 +38,11 @@ pub(super) fn head(request: &Request, kind: ContentKind) -> Result<bool, Fault> 
         ContentKind::Graphql | ContentKind::Jsonrpc => "application/json",
         ContentKind::Lfs => "application/vnd.git-lfs+json",
     };
-    media_type(request, wanted)?;
+    media_type(
+        request,
+        wanted,
+        "send one Content-Type: application/json for GraphQL and JSON-RPC, that of git-lfs for LFS",
+    )?;
     match request.framing {
         Framing::Length(length) if usize::try_from(length).is_ok_and(|l| l > CONTENT_BYTES_MAX) => {
             Err(too_large())
@@ -58,10 +62,8 @@ pub(crate) fn too_large() -> Fault {
 }
 
 /// One content type, this one, in UTF-8.
-fn media_type(request: &Request, wanted: &str) -> Result<(), Fault> {
-    let fault = Fault::malformed(
-        "send one Content-Type: application/json for GraphQL and JSON-RPC, that of git-lfs for LFS",
-    );
+pub(super) fn media_type(request: &Request, wanted: &str, hint: &'static str) -> Result<(), Fault> {
+    let fault = Fault::malformed(hint);
     let given = request.head.single("content-type");
     let given = given.ok().flatten().ok_or_else(|| fault.clone())?;
     let given = std::str::from_utf8(given).map_err(|_| fault.clone())?;

@@ -14,6 +14,7 @@ use crate::revoke::Epoch;
 use crate::wire::{Source, StreamError};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use torno_policy::names::RuleName;
 use torno_policy::{Layer, Reason, Refusal};
 
@@ -33,14 +34,14 @@ impl Pipeline {
     ) -> Result<Upload, Fault> {
         let mut upload = Upload::new(request.framing);
         if request.is_push() {
-            self.read_ahead(client, request, &mut upload, Reading::Push)
+            self.read_ahead(client, request, &mut upload, &Reading::Push)
                 .await?;
         }
         Ok(upload)
     }
 
-    /// Asks, and once more with the content when the notary wants it read. Meanwhile the
-    /// connection at hand is anybody's: a client may take long to send its body.
+    /// Asks, and again with what the notary wants read: content, or the slot of a body. Meanwhile
+    /// the connection at hand is anybody's: a client may take long to send its body.
     pub(super) async fn asked(
         &self,
         client: &mut Client,
@@ -50,7 +51,7 @@ impl Pipeline {
     ) -> Result<Asked, Stop> {
         loop {
             let epoch = self.revocations.epoch();
-            let kind = match ask(&self.ports, request, self.at_hand(idle.as_ref())).await {
+            let unread = match ask(&self.ports, request, self.at_hand(idle.as_ref())).await {
                 Ok(Answered::Granted(granted)) => {
                     return Ok(Asked {
                         epoch,
@@ -58,7 +59,7 @@ impl Pipeline {
                         idle,
                     });
                 }
-                Ok(Answered::Read(kind)) => kind,
+                Ok(Answered::Read(unread)) => unread,
                 Err(refusal) => {
                     // The connection in hand is as good as before.
                     idle.into_iter().for_each(|idle| self.pool.put(idle));
@@ -66,12 +67,12 @@ impl Pipeline {
                 }
             };
             idle.into_iter().for_each(|idle| self.pool.put(idle));
-            // INVARIANT: the second question has a content, and none is asked for twice.
-            if request.facts.content.is_some() {
+            // INVARIANT: each question has what the one before wanted, and nothing is wanted twice.
+            if request.has_read(&unread) {
                 return Err(asked_twice().into());
             }
-            let reading = Reading::Content(kind);
-            let read = self.read_ahead(client, request, upload, reading).await;
+            let reading = Reading::Whole(unread);
+            let read = self.read_ahead(client, request, upload, &reading).await;
             read.map_err(|fault| {
                 let target = format!("{} {}", request.facts.endpoint, request.facts.path.path());
                 self.refusals.record(&fault, &target)
@@ -86,7 +87,7 @@ impl Pipeline {
         client: &mut Client,
         request: &mut Request,
         upload: &mut Upload,
-        reading: Reading,
+        reading: &Reading,
     ) -> Result<(), Fault> {
         let stopped = Reason::MalformedRequest;
         if !request.begin(reading)? {
@@ -102,12 +103,8 @@ impl Pipeline {
             buffer: &mut client.buffer,
             wait: self.limits.head_wait,
         };
-        let room = Arc::clone(&self.ahead).acquire_owned();
-        let room = tokio::time::timeout(AHEAD_WAIT, room).await;
-        upload.room = room.ok().and_then(Result::ok);
         if upload.room.is_none() {
-            let hint = "too many bodies of this session are judged at once: try again";
-            return Err(Fault::new(Reason::LimitReached, hint));
+            upload.room = Some(room(&self.ahead).await?);
         }
         let reading = async {
             loop {
@@ -122,6 +119,16 @@ impl Pipeline {
         let read = tokio::time::timeout(AHEAD_WAIT, reading).await;
         read.unwrap_or(Err(slow))
     }
+}
+
+/// The right to hold a body, or a message, whole.
+pub(crate) async fn room(ahead: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Fault> {
+    let room = Arc::clone(ahead).acquire_owned();
+    let room = tokio::time::timeout(AHEAD_WAIT, room).await;
+    room.ok().and_then(Result::ok).ok_or_else(|| {
+        let hint = "too many bodies of this session are judged at once: try again";
+        Fault::new(Reason::LimitReached, hint)
+    })
 }
 
 /// LIMIT: one time for all that is read ahead: a byte now and then does not stretch it.

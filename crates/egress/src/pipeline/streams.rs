@@ -14,6 +14,7 @@ use crate::normalize::is_grpc_kind;
 use crate::refuse::{Fault, Form};
 use crate::revoke::Live;
 use crate::wire::{Duplex, ReadBuffer};
+use h2::Reason as Code;
 use http::header::CONTENT_TYPE;
 use std::sync::Arc;
 use torno_policy::names::RequestPath;
@@ -38,17 +39,24 @@ pub(super) async fn serve(pipeline: &Arc<Pipeline>, io: Box<dyn Duplex>, arrival
     }
 }
 
-/// Serves one stream. What is left of it when it ends is reset.
+/// Serves one stream. What is left of it when it ends is reset. One that the session has no place
+/// for is reset at once, before anything is held for it.
 async fn serve_one(pipeline: &Pipeline, opened: Opened, arrival: &Arrival) {
+    let admitted = match pipeline.usage.admit() {
+        Ok(admitted) => admitted,
+        Err(fault) => {
+            let (request, mut respond) = opened;
+            let target = shown(arrival, request.uri().path());
+            pipeline.refusals.record(&fault, &target);
+            respond.send_reset(Code::REFUSED_STREAM);
+            return;
+        }
+    };
     let registered = pipeline.revocations.register();
     let live = Arc::clone(&registered.live);
     let (parts, exchange, io) = Exchange::new(opened, &pipeline.limits);
-    let target = format!("{} {}", arrival.asked, RequestPath::shown(parts.uri.path()));
-    let admitted = pipeline.usage.admit();
-    let rendered = match &admitted {
-        Ok(_) => render(&parts, exchange.is_whole()),
-        Err(fault) => Err(fault.clone()),
-    };
+    let target = shown(arrival, parts.uri.path());
+    let rendered = render(&parts, exchange.is_whole());
     let is_grpc = parts.headers.get_all(CONTENT_TYPE).iter();
     let is_grpc = is_grpc.map(http::HeaderValue::as_bytes).any(is_grpc_kind);
     let mut client = client(io, &live, is_grpc);
@@ -62,7 +70,7 @@ async fn serve_one(pipeline: &Pipeline, opened: Opened, arrival: &Arrival) {
     let serving = async {
         answer_one(pipeline, &mut client, arrival, (fault, &target)).await;
         // The pipe ends with it.
-        drop(client);
+        drop((client, admitted));
     };
     let telling = exchange.run(head);
     tokio::pin!(serving, telling);
@@ -87,6 +95,10 @@ async fn serve_one(pipeline: &Pipeline, opened: Opened, arrival: &Arrival) {
             pipeline.refusals.record(&fault, &target);
         }
     }
+}
+
+fn shown(arrival: &Arrival, path: &str) -> String {
+    format!("{} {}", arrival.asked, RequestPath::shown(path))
 }
 
 /// The request's way through the pipeline, or the refusal that it has already.

@@ -2,15 +2,19 @@
 //! Whole exchanges over loopback: a client, the pipeline with fake ports, and a scripted origin.
 
 mod ahead;
+mod bodies;
 mod entries;
 mod framing;
 mod grpc;
 mod http2;
 mod http2_frames;
 mod injection;
+mod judge;
 mod life;
 mod places;
 mod slow;
+mod spots;
 mod stage;
 mod tripwires;
 mod websocket;
+mod websocket_slot;

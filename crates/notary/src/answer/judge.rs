@@ -14,7 +14,7 @@ use torno_notary_protocol::gate::{Answer, Question, Ticket};
 use torno_notary_protocol::receipt::Receipt;
 use torno_policy::decide::{decide, unread};
 use torno_policy::decision::{Decision, Permit, Reason, Refusal};
-use torno_policy::facts::{Act, ContentKind, Location, Presented, RequestFacts};
+use torno_policy::facts::{Act, Location, Presented, RequestFacts, Unread};
 use torno_policy::names::{CredentialName, SessionId};
 use torno_policy::tripwire::{IssuedTripwire, Wire};
 
@@ -22,8 +22,8 @@ use torno_policy::tripwire::{IssuedTripwire, Wire};
 pub(super) enum Judged {
     Plain(Entry, Plain),
     Releasing(Box<Releasing>),
-    /// Answered without a record: the session's budget is spent, and that was recorded; or the
-    /// content must be read first.
+    /// Answered without a record: the session's budget is spent, and that was recorded; or
+    /// something must be read first.
     Unrecorded(Reply),
 }
 
@@ -70,8 +70,8 @@ impl Notary {
         self.judge_tripped(id.as_ref(), &facts, &decision, now);
         // Nothing happened yet: the record is of the question that has the content. Both cost the
         // session one of its records, so that asking has its bound.
-        if let Some(kind) = self.unread(gate, &facts, &decision, now) {
-            return Judged::Unrecorded(Reply::Answer(ticket, Answer::Read(kind), None));
+        if let Some(unread) = self.unread(gate, &facts, &decision, now) {
+            return Judged::Unrecorded(Reply::Answer(ticket, Answer::Read(unread), None));
         }
         let (decision, version) = self.releasable(decision);
         let (decision, watches) = self.watches(decision, watch);
@@ -136,22 +136,17 @@ impl Notary {
         }
     }
 
-    /// In which language the request must be read before it can be judged.
+    /// What must be read of the request before it can be judged.
     fn unread(
         &self,
         gate: GateId,
         facts: &RequestFacts,
         decision: &Decision,
         now: Now,
-    ) -> Option<ContentKind> {
-        match decision {
-            Decision::Deny(refusal) if refusal.reason == Reason::ContentUnread => {
-                let row = self.gates.get(&gate)?;
-                let session = self.sessions.get(&row.session)?;
-                unread(&self.layers(session, row.generation, now), facts)
-            }
-            Decision::Deny(_) | Decision::Ask(_) | Decision::Allow(_) => None,
-        }
+    ) -> Option<Unread> {
+        let row = self.gates.get(&gate)?;
+        let session = self.sessions.get(&row.session)?;
+        unread(&self.layers(session, row.generation, now), decision, facts)
     }
 
     /// A yes with a credential is a no when that credential can't be unlocked right now.

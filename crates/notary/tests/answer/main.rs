@@ -73,14 +73,22 @@ const START: Now = Now {
 
 /// An empty notary.
 fn empty() -> World {
+    empty_under(Organisation::shipped())
+}
+
+fn empty_under(organisation: Organisation) -> World {
     let root = tempfile::tempdir().unwrap();
     for name in ["store", "record"] {
         let path = root.path().join(name);
         std::fs::create_dir(&path).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
     }
+    let config = Config {
+        organisation,
+        ..config(root.path())
+    };
     World {
-        notary: Notary::open(config(root.path()), START).unwrap(),
+        notary: Notary::open(config, START).unwrap(),
         now: START,
         root,
     }
@@ -88,7 +96,10 @@ fn empty() -> World {
 
 /// With a vault, `token` bound to https://allow.test/v1/**, and the document accepted.
 fn ready(mode: Mode) -> World {
-    let mut world = empty();
+    prepared(empty(), binding(mode))
+}
+
+fn prepared(mut world: World, binding: Binding) -> World {
     world.ask_owner(
         OperatorRequest::Init {
             unseal: UnsealKind::KeyFile,
@@ -100,7 +111,7 @@ fn ready(mode: Mode) -> World {
         shape: "ghp_".to_owned(),
     };
     world.ask_owner(put, Some(VALUE));
-    world.ask_owner(OperatorRequest::Bind(Box::new(binding(mode))), None);
+    world.ask_owner(OperatorRequest::Bind(Box::new(binding)), None);
     world.accept(DOCUMENT);
     world
 }
@@ -163,6 +174,7 @@ fn facts(path: &str) -> RequestFacts {
         own_credentials: vec![],
         git: None,
         content: None,
+        body: None,
     }
 }
 

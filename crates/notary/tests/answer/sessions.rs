@@ -201,7 +201,7 @@ fn tool_calls_are_judged_and_recorded_whatever_the_answer() {
         let judge = DeskMessage::Judge {
             ticket: Ticket(1),
             session: session("s1"),
-            act: tool(name),
+            act: Box::new(tool(name)),
         };
         let reason = match world.desk(judge).0 {
             DeskReply::Permitted { .. } => None,

@@ -36,9 +36,18 @@ pub enum BindingError {
     /// A query parameter that has several spellings.
     #[error("a query parameter has letters, digits, `-`, `_` and `.`, at most 64 of them")]
     Parameter,
-    /// A query parameter that frameworks take for the method.
+    /// A query parameter or field that frameworks take for the method.
     #[error("`_method` steers a server, so no credential goes there")]
     SteeringParameter,
+    /// A field of a form, or a part of one, that has several spellings.
+    #[error("a field or part has letters, digits, `-`, `_` and `.`, at most 64 of them")]
+    Field,
+    /// A body slot with methods that carry none.
+    #[error("only POST, PUT, PATCH and DELETE have a body that a credential goes into")]
+    BodilessMethod,
+    /// A slot in a WebSocket with methods that open none.
+    #[error("a WebSocket is opened with GET alone: bind `ws.json` to that method")]
+    WebsocketMethod,
     /// A template without one place for the credential.
     #[error("a path slot has {CREDENTIAL_WORD} in one segment, as in `/bot{CREDENTIAL_WORD}/**`")]
     Template,
@@ -85,12 +94,26 @@ impl Binding {
             Slot::Basic { user } => check_basic_user(user)?,
             Slot::Query { parameter } => check_parameter(parameter)?,
             Slot::Path { template } => return self.check_template(template),
+            Slot::Form { field: name } | Slot::Multipart { part: name } => check_field(name)?,
+            Slot::Json { .. } | Slot::WebsocketJson { .. } => {}
         }
+        self.check_slot_methods()?;
         let mut all = self.paths.iter().chain(self.denied.iter().map(|d| &d.path));
         match all.find(|pattern| pattern.has_word()) {
             Some(stray) => Err(BindingError::StrayWord(stray.to_string())),
             None => Ok(()),
         }
+    }
+
+    fn check_slot_methods(&self) -> Result<(), BindingError> {
+        let all = |known: &[&str]| self.methods.iter().all(|m| known.contains(&m.as_str()));
+        if self.slot.is_in_body() && !all(&["POST", "PUT", "PATCH", "DELETE"]) {
+            return Err(BindingError::BodilessMethod);
+        }
+        if self.slot.is_in_websocket() && !all(&["GET"]) {
+            return Err(BindingError::WebsocketMethod);
+        }
+        Ok(())
     }
 
     fn check_template(&self, template: &PathPattern) -> Result<(), BindingError> {
@@ -198,10 +221,20 @@ const STRUCTURAL: [&str; 24] = [
     "x-forwarded-host",
 ];
 
-fn check_parameter(name: &str) -> Result<(), BindingError> {
+fn is_plain_word(name: &str) -> bool {
     let known = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-    let fits = (1..=PARAMETER_BYTES_MAX).contains(&name.len());
-    if !fits || !name.bytes().all(known) {
+    (1..=PARAMETER_BYTES_MAX).contains(&name.len()) && name.bytes().all(known)
+}
+
+fn check_field(name: &str) -> Result<(), BindingError> {
+    match check_parameter(name) {
+        Err(BindingError::Parameter) => Err(BindingError::Field),
+        other => other,
+    }
+}
+
+fn check_parameter(name: &str) -> Result<(), BindingError> {
+    if !is_plain_word(name) {
         return Err(BindingError::Parameter);
     }
     if fold(name) == b"_method" {

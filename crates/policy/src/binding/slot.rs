@@ -8,10 +8,13 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
 
+mod pointer;
 mod query;
 mod segment;
 
+pub use pointer::Pointer;
 pub(super) use query::fold;
+pub use query::{Parameter, may_mean, parameter};
 
 /// The one place of a request that the credential is put into.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -39,10 +42,34 @@ pub enum Slot {
         /// A pattern in which one segment holds `{credential}`, as in `/bot{credential}/**`.
         template: PathPattern,
     },
+    /// The value of one field of a form (`application/x-www-form-urlencoded`), percent-encoded.
+    Form {
+        /// The field's name, in the one spelling that is taken.
+        field: String,
+    },
+    /// One text in a body of JSON.
+    Json {
+        /// Where in the document.
+        pointer: Pointer,
+    },
+    /// The content of one part of a form (`multipart/form-data`).
+    Multipart {
+        /// The part's name, in the one spelling that is taken.
+        part: String,
+    },
+    /// One text in a text message of a WebSocket: the first message that has the placeholder there.
+    WebsocketJson {
+        /// Where in the message.
+        pointer: Pointer,
+        /// Messages that are no text pass, unread.
+        #[serde(default)]
+        binary: bool,
+    },
 }
 
-/// What a client has in a slot of the query or path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a client has in a slot of the query, the path or the body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Held {
     /// Nothing: the parameter or the segment is not there, or empty.
     Nothing,
@@ -52,6 +79,8 @@ pub enum Held {
     Own,
     /// The place is there twice, or in a spelling that only some servers read as this one.
     Twice,
+    /// There is no place for it: the body, or the object that would hold it, is not there.
+    Nowhere,
 }
 
 /// What goes on the wire around the value.
@@ -71,15 +100,36 @@ impl Slot {
             Self::Header { name, .. } => Some(name),
             Self::Basic { .. } => Some("authorization"),
             Self::Query { .. } | Self::Path { .. } => None,
+            Self::Form { .. } | Self::Json { .. } | Self::Multipart { .. } => None,
+            Self::WebsocketJson { .. } => None,
         }
     }
 
-    /// What the client has there; nothing for a header, which is judged by its fields, and for a
-    /// path that is none of the template's.
+    /// Whether the body must be read before it is known what the client has there.
+    #[must_use]
+    pub fn is_in_body(&self) -> bool {
+        match self {
+            Self::Form { .. } | Self::Json { .. } | Self::Multipart { .. } => true,
+            Self::Header { .. } | Self::Basic { .. } | Self::Query { .. } | Self::Path { .. } => {
+                false
+            }
+            Self::WebsocketJson { .. } => false,
+        }
+    }
+
+    /// Whether it is in what a WebSocket says.
+    #[must_use]
+    pub fn is_in_websocket(&self) -> bool {
+        matches!(self, Self::WebsocketJson { .. })
+    }
+
+    /// What the client has there; nothing for a header, which is judged by its fields, for a path
+    /// that is none of the template's, and for what is not in the head.
     #[must_use]
     pub fn held(&self, path: &RequestPath) -> Option<Held> {
         match self {
-            Self::Header { .. } | Self::Basic { .. } => None,
+            Self::Header { .. } | Self::Basic { .. } | Self::WebsocketJson { .. } => None,
+            Self::Form { .. } | Self::Json { .. } | Self::Multipart { .. } => None,
             Self::Query { parameter } => Some(query::held(path.query(), parameter)),
             Self::Path { template } => segment::held(template, path),
         }
@@ -90,6 +140,8 @@ impl Slot {
     pub fn named<'a>(&self, path: &'a RequestPath) -> Cow<'a, RequestPath> {
         match self {
             Self::Header { .. } | Self::Basic { .. } | Self::Query { .. } => Cow::Borrowed(path),
+            Self::Form { .. } | Self::Json { .. } | Self::Multipart { .. } => Cow::Borrowed(path),
+            Self::WebsocketJson { .. } => Cow::Borrowed(path),
             Self::Path { template } => match segment::place(template, path) {
                 Some(place) => Cow::Owned(path.replaced(place, CREDENTIAL_WORD)),
                 None => Cow::Borrowed(path),
@@ -98,11 +150,12 @@ impl Slot {
     }
 
     /// How the target is filled: what stands in the slot goes, every other byte stays. Nothing when
-    /// the slot is a header, is there twice, or a placeholder stands elsewhere too.
+    /// the slot is not in the target, is there twice, or a placeholder stands elsewhere too.
     #[must_use]
     pub fn fill(&self, path: &RequestPath) -> Option<Filling> {
         let filling = match self {
-            Self::Header { .. } | Self::Basic { .. } => None,
+            Self::Header { .. } | Self::Basic { .. } | Self::WebsocketJson { .. } => None,
+            Self::Form { .. } | Self::Json { .. } | Self::Multipart { .. } => None,
             Self::Query { parameter } => {
                 let (before, after) = query::fill(path.query(), parameter)?;
                 let before = format!("{}?{before}", path.path());
@@ -131,12 +184,16 @@ impl Slot {
                 fold(parameter) == fold(other)
             }
             (Self::Path { .. }, Self::Path { .. }) => true,
+            (Self::WebsocketJson { .. }, Self::WebsocketJson { .. }) => true,
+            // A body is read for one slot.
+            _ if self.is_in_body() && other.is_in_body() => true,
             _ => self.header_name().is_some() && self.header_name() == other.header_name(),
         }
     }
 }
 
-/// `header:authorization`, `basic:git`, `query:key`, `path:/bot{credential}/**`: for the record.
+/// `header:authorization`, `basic:git`, `query:key`, `path:/bot{credential}/**`, `form:secret`,
+/// `json:/d/token`, `multipart:token`, `ws.json:/d/token`: for the record.
 impl fmt::Display for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -144,6 +201,10 @@ impl fmt::Display for Slot {
             Self::Basic { user } => write!(f, "basic:{user}"),
             Self::Query { parameter } => write!(f, "query:{parameter}"),
             Self::Path { template } => write!(f, "path:{template}"),
+            Self::Form { field } => write!(f, "form:{field}"),
+            Self::Json { pointer } => write!(f, "json:{pointer}"),
+            Self::Multipart { part } => write!(f, "multipart:{part}"),
+            Self::WebsocketJson { pointer, .. } => write!(f, "ws.json:{pointer}"),
         }
     }
 }

@@ -9,9 +9,9 @@
 
 use super::dialect::{self, Fit};
 use super::{Layers, Opinion, git, hint, near_miss};
-use crate::binding::Binding;
+use crate::binding::{Binding, Held};
 use crate::decision::{Layer, Reason};
-use crate::facts::{Location, RequestFacts};
+use crate::facts::{BodySlot, Location, RequestFacts};
 use crate::grant::{AllowRule, Dialect, GitGrant, Grant, HostPattern, SecretGrant};
 use crate::names::{Host, RuleName};
 use crate::standing::Phase;
@@ -148,14 +148,17 @@ fn cover_of_request<'a>(
     })
 }
 
-/// Whether `{credential}` stands where no placeholder was presented: no gate says so.
+/// Whether a placeholder is said to stand where none was presented: no gate says so.
 fn names_nobody(facts: &RequestFacts) -> bool {
     let (in_path, in_query) = facts.path.words();
     let presented = |location: &Location| {
         let mut all = facts.presented.iter();
         all.any(|one| one.location == *location)
     };
-    (in_path > 0 && !presented(&Location::Path)) || (in_query > 0 && !presented(&Location::Query))
+    let is_held = |body: &BodySlot| body.held == Held::Placeholder;
+    (in_path > 0 && !presented(&Location::Path))
+        || (in_query > 0 && !presented(&Location::Query))
+        || (facts.body.as_deref().is_some_and(is_held) && !presented(&Location::Slot))
 }
 
 /// Whether a granted secret of this phase lets the binding be used for the request.
@@ -181,10 +184,12 @@ pub(super) fn is_usable(
     binding_matches(binding, facts) && grant.secrets.iter().any(selects)
 }
 
-/// Whether the binding is for this very endpoint, method and path.
+/// Whether the binding is for this very endpoint, method and path; one whose slot is in what a
+/// WebSocket says is for handshakes.
 fn binding_matches(binding: &Binding, facts: &RequestFacts) -> bool {
     let path = binding.judged(&facts.path);
     binding.endpoint == facts.endpoint
+        && (facts.websocket || !binding.slot.is_in_websocket())
         && binding.methods.contains(&facts.method)
         && binding.paths.iter().any(|pattern| pattern.is_match(&path))
 }

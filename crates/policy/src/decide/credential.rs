@@ -10,7 +10,9 @@
 //! | 1, http, not `plaintext` | any | any | `credential_endpoint_mismatch` |
 //! | 1 | any | two in its slot, or the slot twice | `placeholder_repeated` |
 //! | 1 | any | one elsewhere, or another credential's | `credential_endpoint_mismatch` |
-//! | 1 | any | as in the next two rows, and the binding denies the request | `binding_denies` |
+//! | 1, in a body that was not read for it | any | none elsewhere | `content_unread` |
+//! | 1 | any | as in the next three rows, and the binding denies it | `binding_denies` |
+//! | 1 | `inject`, `placeholder_or_inject` | none, and no place for one | `placeholder_missing` |
 //! | 1 | any | its own, in its slot | put in |
 //! | 1 | `inject`, `placeholder_or_inject` | none | put in |
 //! | 1 | `placeholder` | none | goes without if a rule or git grant covers it |
@@ -23,7 +25,9 @@
 //! | 0 | – | its binding here is for other methods or paths | `binding_not_granted` |
 //! | 0 | – | any other | `credential_endpoint_mismatch` |
 //!
-//! Placeholders in a body are inert: nothing is put there.
+//! Placeholders in a body are inert outside of the slot: nothing is put there. A slot in a
+//! WebSocket is filled when its message comes, so its credential goes to the gate with the
+//! handshake.
 
 use super::cover::{self, Cover};
 use super::{IssuedPlaceholder, Layers, Opinion, hint};
@@ -53,13 +57,7 @@ pub(super) fn choose(
             presented.push((one, issued));
         }
     }
-    let live: Vec<_> = cover
-        .bindings
-        .iter()
-        .copied()
-        .filter(|b| !is_expired(b, layers.now))
-        .collect();
-    match live.as_slice() {
+    match live(layers, cover).as_slice() {
         [] => without_binding(
             layers,
             phase,
@@ -70,6 +68,32 @@ pub(super) fn choose(
         [binding] => with_binding(binding, facts, cover, &presented),
         [first, ..] => Err(deny_binding(first, Reason::BindingAmbiguous, facts)),
     }
+}
+
+/// The slot of a body that must be read before it is known what the client has there.
+pub(super) fn unread(layers: &Layers<'_>, phase: Phase, facts: &RequestFacts) -> Option<Slot> {
+    let cover = cover::cover(layers, phase, facts).ok()?;
+    match live(layers, &cover).as_slice() {
+        [binding] => is_unread(binding, facts).then(|| binding.slot.clone()),
+        _ => None,
+    }
+}
+
+fn live<'a>(layers: &Layers<'_>, cover: &Cover<'a>) -> Vec<&'a Binding> {
+    let bindings = cover.bindings.iter().copied();
+    bindings
+        .filter(|binding| !is_expired(binding, layers.now))
+        .collect()
+}
+
+fn is_unread(binding: &Binding, facts: &RequestFacts) -> bool {
+    binding.slot.is_in_body() && held(&binding.slot, facts).is_none()
+}
+
+/// What the client has in the slot; nothing where it is a header, or was not read.
+pub(super) fn held(slot: &Slot, facts: &RequestFacts) -> Option<Held> {
+    let read = facts.body.as_ref().filter(|read| read.slot == *slot);
+    read.map_or_else(|| slot.held(&facts.path), |read| Some(read.held))
 }
 
 /// The rule that the vault layer names when it has nothing against a request.
@@ -93,14 +117,15 @@ fn with_binding(
             facts,
         ));
     }
-    let held = binding.slot.held(&facts.path);
+    let held = held(&binding.slot, facts);
     let (slot, stray): (Vec<_>, Vec<_>) = presented
         .iter()
         .partition(|(one, _)| is_in_slot(&binding.slot, held, &one.location));
     let foreign = slot
         .iter()
         .any(|(_, issued)| issued.credential != binding.credential);
-    let is_used = !slot.is_empty() || binding.mode != Mode::Placeholder;
+    let is_used =
+        !slot.is_empty() || binding.mode != Mode::Placeholder || binding.slot.is_in_websocket();
     if slot.len() > 1 || (held == Some(Held::Twice) && is_used) {
         return Err(deny_binding(binding, Reason::PlaceholderRepeated, facts));
     }
@@ -111,26 +136,31 @@ fn with_binding(
             facts,
         ));
     }
+    if is_unread(binding, facts) {
+        return Err(deny_binding(binding, Reason::ContentUnread, facts));
+    }
     if is_used && binding.denies(&facts.method, &facts.path) {
         return Err(deny_binding(binding, Reason::BindingDenies, facts));
     }
-    match (slot.is_empty(), binding.mode) {
-        (false, _) | (true, Mode::PlaceholderOrInject | Mode::Inject) => {
-            Ok(Some(injection(binding)))
+    match (is_used, held) {
+        (true, Some(Held::Nowhere)) => {
+            Err(deny_binding(binding, Reason::PlaceholderMissing, facts))
         }
-        (true, Mode::Placeholder) if cover.is_plain() => Ok(None),
-        (true, Mode::Placeholder) => Err(deny_binding(binding, Reason::PlaceholderMissing, facts)),
+        (true, _) => Ok(Some(injection(binding))),
+        (false, _) if cover.is_plain() => Ok(None),
+        (false, _) => Err(deny_binding(binding, Reason::PlaceholderMissing, facts)),
     }
 }
 
-/// Whether what stands at a location stands in the slot. In a query or path one spelling of one
-/// place counts.
+/// Whether what stands at a location stands in the slot. In a query, path or body one spelling of
+/// one place counts.
 fn is_in_slot(slot: &Slot, held: Option<Held>, location: &Location) -> bool {
     let is_there = matches!(held, Some(Held::Placeholder | Held::Twice));
     match location {
         Location::Header(name) => slot.header_name() == Some(name),
         Location::Query => is_there && matches!(slot, Slot::Query { .. }),
         Location::Path => is_there && matches!(slot, Slot::Path { .. }),
+        Location::Slot => is_there && slot.is_in_body(),
         Location::Trailer | Location::Method | Location::Body => false,
     }
 }

@@ -164,9 +164,12 @@ pub(super) fn credential(reason: Reason, facts: &RequestFacts) -> String {
             format!("send the placeholder of the credential for {host} in the place it is bound to")
         }
         Reason::PlaceholderRepeated => {
-            "send the placeholder once; a query parameter that it is bound to once and in its one \
-             spelling"
+            "send the placeholder once; the parameter, field, member or part that it is bound to once \
+             and in its one spelling"
                 .to_owned()
+        }
+        Reason::ContentUnread => {
+            "the slot of its body was not read; give what it holds as `body` in an act".to_owned()
         }
         Reason::PlaceholderUnknown => "this placeholder belongs to another session or is dead; \
                                        use the one from this session's environment"

@@ -5,9 +5,11 @@
 //! replaces the one in its slot, everything else is refused, whatever a rule says (an attacker's
 //! own key at an allowed host carries data out). On any other endpoint one goes through only where
 //! a rule for that exact host says `own_credentials = true`. A `cookie` counts like the others, and
-//! so does what stands in the parameter or segment that such a binding fills.
+//! so does what stands in the parameter or segment that such a binding fills, and in the place of a
+//! body that was read for one.
 
 use super::cover::Cover;
+use super::credential::held;
 use super::{Layers, Opinion, hint};
 use crate::binding::{Binding, Held, Mode, Slot};
 use crate::decision::{Layer, PermittedInjection, Reason};
@@ -49,10 +51,10 @@ pub(super) fn check(
     ))
 }
 
-/// Whether the client has something of its own where the slot is in the query or the path, and it
-/// is not replaced.
+/// Whether the client has something of its own where the slot is in the query, the path or a body
+/// that was read, and it is not replaced.
 fn is_own(slot: &Slot, replaced: Option<&Slot>, facts: &RequestFacts) -> bool {
-    replaced != Some(slot) && matches!(slot.held(&facts.path), Some(Held::Own | Held::Twice))
+    replaced != Some(slot) && matches!(held(slot, facts), Some(Held::Own | Held::Twice))
 }
 
 /// The bindings to this endpoint of any credential that the grant names, for whatever method, path

@@ -244,6 +244,7 @@ fn asked(change: &str) -> (SessionId, Phase, Option<CredentialName>, RequestFact
             operation: GitOperation::Fetch,
         }),
         content: is("content").then(|| Content::Graphql(vec![GraphqlOperation::Query])),
+        body: None,
     };
     let session = if is("session") { "s2" } else { "s1" };
     let phase = if is("phase") {
@@ -342,6 +343,7 @@ fn request_to(path: &str) -> crate::facts::RequestFacts {
         own_credentials: Vec::new(),
         git: None,
         content: None,
+        body: None,
     }
 }
 

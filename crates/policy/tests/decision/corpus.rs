@@ -192,6 +192,7 @@ fn act(case: &Case) -> Act {
         own_credentials: case.own.clone(),
         git: case.git.as_deref().map(git),
         content: case.says.clone(),
+        body: None,
     })
 }
 

@@ -27,10 +27,12 @@ pub(crate) enum Fault {
     DeniedIgnored,
     SecondParameterPasses,
     OwnSegmentPasses,
+    UnreadBodyPasses,
+    FilledNowhere,
     TripwireIgnored,
 }
 
-pub(crate) const FAULTS: [Fault; 22] = [
+pub(crate) const FAULTS: [Fault; 24] = [
     Fault::KilledStillActs,
     Fault::StaleGenerationActs,
     Fault::WildcardSpansLabels,
@@ -52,5 +54,7 @@ pub(crate) const FAULTS: [Fault; 22] = [
     Fault::DeniedIgnored,
     Fault::SecondParameterPasses,
     Fault::OwnSegmentPasses,
+    Fault::UnreadBodyPasses,
+    Fault::FilledNowhere,
     Fault::TripwireIgnored,
 ];

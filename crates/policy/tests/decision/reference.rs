@@ -338,7 +338,8 @@ impl<'a> Judge<'a> {
             .iter()
             .filter(|(one, _)| slot::is_inside(binding, seen, one))
             .collect();
-        let used = !inside.is_empty() || binding.mode != Mode::Placeholder;
+        let used =
+            !inside.is_empty() || binding.mode != Mode::Placeholder || slot::is_said_later(binding);
         let twice = seen == Some(Seen::Twice) && self.fault != Fault::SecondParameterPasses;
         if inside.len() > 1 || (twice && used) {
             return Err(Reason::PlaceholderRepeated);
@@ -351,8 +352,14 @@ impl<'a> Judge<'a> {
         {
             return Err(Reason::CredentialEndpointMismatch);
         }
+        if slot::is_unread(binding, self.facts) && self.fault != Fault::UnreadBodyPasses {
+            return Err(Reason::ContentUnread);
+        }
         if used && slot::denies(binding, self.facts) && self.fault != Fault::DeniedIgnored {
             return Err(Reason::BindingDenies);
+        }
+        if used && seen == Some(Seen::Nowhere) && self.fault != Fault::FilledNowhere {
+            return Err(Reason::PlaceholderMissing);
         }
         if used {
             return Ok(Some(binding));
@@ -465,6 +472,7 @@ impl<'a> Judge<'a> {
 
     fn binding_fits(&self, binding: &Binding) -> bool {
         binding.endpoint.to_string() == self.facts.endpoint.to_string()
+            && (self.facts.websocket || !slot::is_said_later(binding))
             && binding.methods.contains(&self.facts.method)
             && binding
                 .paths

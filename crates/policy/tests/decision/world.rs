@@ -2,12 +2,12 @@
 //! Small random worlds: few hosts, methods and names, so that rules, bindings and requests meet
 //! often and every reason is reached.
 
-use torno_policy::binding::{Binding, Denied, Mode, PathPattern, Slot};
+use torno_policy::binding::{Binding, Denied, Held, Mode, PathPattern, Pointer, Slot};
 use torno_policy::decide::{IssuedPlaceholder, Layers};
 use torno_policy::document;
 use torno_policy::facts::{
-    Act, Content, Entry, GitFacts, GitOperation, GraphqlOperation, Location, Presented, RefChange,
-    RefUpdate, RequestFacts, RpcMethod, RpcPattern, ToolFacts,
+    Act, BodySlot, Content, Entry, GitFacts, GitOperation, GraphqlOperation, Location, Presented,
+    RefChange, RefUpdate, RequestFacts, RpcMethod, RpcPattern, ToolFacts,
 };
 use torno_policy::grant::{
     AllowRule, Dialect, GitGrant, Grant, HostPattern, RegistryGrant, SecretGrant, ToolPattern,
@@ -385,9 +385,7 @@ fn binding(dice: &mut Dice, at: usize, named: &[CredentialName]) -> Binding {
     let slot = slot(dice);
     let paths = match &slot {
         Slot::Path { template } => vec![template.clone()],
-        Slot::Header { .. } | Slot::Basic { .. } | Slot::Query { .. } => {
-            patterns(&dice.some(&["/**", "/**", "/a/**", "/*"]))
-        }
+        _ => patterns(&dice.some(&["/**", "/**", "/a/**", "/*"])),
     };
     let denied = dice.rarely(2).then(|| Denied {
         methods: if dice.rarely(2) {
@@ -419,7 +417,17 @@ fn binding(dice: &mut Dice, at: usize, named: &[CredentialName]) -> Binding {
 }
 
 fn slot(dice: &mut Dice) -> Slot {
-    match dice.below(9) {
+    match dice.below(13) {
+        9 | 10 => Slot::Form {
+            field: "secret".to_owned(),
+        },
+        11 => Slot::Json {
+            pointer: Pointer::parse("/secret").unwrap(),
+        },
+        12 => Slot::WebsocketJson {
+            pointer: Pointer::parse("/d/secret").unwrap(),
+            binary: false,
+        },
         0 | 1 => Slot::Query {
             parameter: "key".to_owned(),
         },
@@ -488,6 +496,7 @@ pub(crate) fn act(dice: &mut Dice, world: &World) -> Act {
         own_credentials: Vec::new(),
         git: None,
         content: content(dice),
+        body: None,
     };
     if dice.rarely(3) {
         git_facts(dice, &mut facts);
@@ -516,7 +525,46 @@ pub(crate) fn act(dice: &mut Dice, world: &World) -> Act {
         facts.own_credentials = dice.some(&HEADERS).into_iter().map(str::to_owned).collect();
     }
     facts.websocket = dice.rarely(12);
+    read_body(dice, world, &mut facts);
     Act::Request(facts)
+}
+
+/// As a gate does that was told to read the slot of a binding here. Rarely another one's, or one
+/// that lies.
+fn read_body(dice: &mut Dice, world: &World, facts: &mut RequestFacts) {
+    let here = world.bindings.iter().filter(|binding| {
+        let is_in_body = matches!(binding.slot, Slot::Form { .. } | Slot::Json { .. });
+        is_in_body && binding.endpoint == facts.endpoint
+    });
+    let slots: Vec<Slot> = here.map(|binding| binding.slot.clone()).collect();
+    if slots.is_empty() || dice.rarely(4) {
+        return;
+    }
+    let held = dice.pick(&[
+        Held::Nothing,
+        Held::Placeholder,
+        Held::Placeholder,
+        Held::Own,
+        Held::Twice,
+        Held::Nowhere,
+    ]);
+    let count = match held {
+        Held::Placeholder => 1,
+        Held::Twice => dice.below(3),
+        Held::Nothing | Held::Own | Held::Nowhere => 0,
+    };
+    let count = if dice.rarely(16) {
+        dice.below(2)
+    } else {
+        count
+    };
+    for _ in 0..count {
+        let mut one = presented(dice, world);
+        one.location = Location::Slot;
+        facts.presented.push(one);
+    }
+    let slot = dice.pick(&slots);
+    facts.body = Some(Box::new(BodySlot { slot, held }));
 }
 
 fn presented(dice: &mut Dice, world: &World) -> Presented {

@@ -185,6 +185,7 @@ fn permit(bindings: &[Binding]) -> Permit {
         own_credentials: vec![],
         git: None,
         content: None,
+        body: None,
     });
     match decide(&layers, &act) {
         Decision::Allow(permit) => permit,

@@ -97,6 +97,7 @@ fn facts(host: &str, method: &str, target: &str) -> RequestFacts {
         own_credentials: Vec::new(),
         git: None,
         content: None,
+        body: None,
     }
 }
 

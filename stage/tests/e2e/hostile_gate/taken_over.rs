@@ -229,6 +229,7 @@ pub(crate) fn facts(host: &str, target: &str) -> RequestFacts {
         own_credentials: Vec::new(),
         git: None,
         content: None,
+        body: None,
     }
 }
 

@@ -43,6 +43,17 @@ async def serve(socket):
         elif path == '/socket/ping':
             await socket.ping(token[:40])
             await socket.wait_closed()
+        elif path == '/socket/gateway':
+            await socket.send(json.dumps({'op': 10, 'd': {'heartbeat_interval': 41250}}))
+            async for message in socket:
+                said = json.loads(message)
+                got += 1
+                if said['op'] == 2:
+                    note(path=path, identified=said['d']['token'])
+                    ready = {'op': 0, 't': 'READY', 'd': {'you': said['d']['token']}}
+                    await socket.send(json.dumps(ready))
+                else:
+                    await socket.send(json.dumps({'op': 11, 'of': said['op']}))
         elif path == '/socket/close':
             await socket.close(4001, 'enough')
         else:

@@ -11,9 +11,9 @@ use crate::values;
 use std::path::PathBuf;
 use torno_notary_protocol::operator::{OperatorReply, OperatorRequest};
 use torno_policy::Decision;
-use torno_policy::binding::{Binding, Slot};
+use torno_policy::binding::{Binding, Held, Slot};
 use torno_policy::decide::{IssuedPlaceholder, Layers, decide, explain};
-use torno_policy::facts::{Act, Location, Presented, RequestFacts};
+use torno_policy::facts::{Act, BodySlot, Location, Presented, RequestFacts};
 use torno_policy::grant::{Grant, Verdict};
 use torno_policy::names::{CredentialName, Generation, Method, SessionId};
 use torno_policy::organisation::Organisation;
@@ -166,13 +166,29 @@ fn present(
         Stop::new(format!("the document grants no secret `{name}`"))
             .next(format!("add [secret.{name}] to it"))
     })?;
+    let here =
+        |binding: &&Binding| binding.credential == *name && binding.endpoint == facts.endpoint;
+    let is_for = |binding: &&Binding| {
+        here(binding) && binding.paths.iter().any(|path| path.is_match(&facts.path))
+    };
+    let mut bindings = bindings.iter();
     let binding = bindings
-        .iter()
-        .find(|binding| binding.credential == *name && binding.endpoint == facts.endpoint);
+        .clone()
+        .find(is_for)
+        .or_else(|| bindings.find(here));
     let location = match binding.map(|binding| &binding.slot) {
         Some(Slot::Query { .. }) => Location::Query,
         Some(Slot::Path { .. }) => Location::Path,
         Some(slot @ (Slot::Header { .. } | Slot::Basic { .. })) => header(slot.header_name()),
+        Some(slot @ (Slot::Form { .. } | Slot::Json { .. } | Slot::Multipart { .. })) => {
+            facts.body = Some(Box::new(BodySlot {
+                slot: slot.clone(),
+                held: Held::Placeholder,
+            }));
+            Location::Slot
+        }
+        // What is said later is not part of the handshake.
+        Some(Slot::WebsocketJson { .. }) => return Ok(()),
         None => header(None),
     };
     facts.presented.push(Presented {

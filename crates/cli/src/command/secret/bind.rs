@@ -7,7 +7,7 @@ use crate::stop::{Outcome, Stop};
 use crate::values;
 use template::{Asked, Minting};
 use torno_policy::binding::template::Template;
-use torno_policy::binding::{Binding, Mode, PathPattern, Slot};
+use torno_policy::binding::{Binding, Mode, PathPattern, Pointer, Slot};
 use torno_policy::names::{
     BindingId, CredentialName, Endpoint, Host, Method, Port, Scheme, TenantName,
 };
@@ -27,6 +27,8 @@ const ID_BYTES_MAX: usize = 64;
   torno secret bind github --template github --path '/repos/acme/app/**'
   torno secret bind maps --host maps.example.org --in query:key
   torno secret bind bot --host bots.example.org --in 'path:/bot{credential}/**'
+  torno secret bind app --host login.example.org --path /oauth/token --in form:client_secret
+  torno secret bind bot --host gateway.example.org --in ws.json:/d/token
   torno secret bind git --host git.example.org --basic x-access-token --method GET --method POST")]
 pub(crate) struct Bind {
     /// The credential
@@ -50,7 +52,7 @@ pub(crate) struct Bind {
     /// The port; 443, or 80 with --plaintext, when left out
     #[arg(long, value_parser = values::port)]
     port: Option<Port>,
-    /// A method it may be used with, again for more; GET when left out
+    /// A method it may be used with, again for more; GET when left out, POST for a body
     #[arg(long = "method", value_name = "METHOD", value_parser = values::method)]
     methods: Vec<Method>,
     /// A path it may be used at (`/v1/**`), again for more; every path when left out
@@ -65,14 +67,20 @@ pub(crate) struct Bind {
     /// It is the password of this user, as `Authorization: Basic …` (git over https)
     #[arg(long, value_name = "USER")]
     basic: Option<String>,
-    /// It goes into the query or the path: `query:PARAMETER`, `path:TEMPLATE`
+    /// It goes elsewhere: `query:PARAMETER`, `path:TEMPLATE`, `form:FIELD`, `json:POINTER`,
+    /// `multipart:PART`, `ws.json:POINTER`
     ///
-    /// A template is a path pattern with `{credential}` in one segment: `/bot{credential}/**`.
+    /// A template is a path pattern with `{credential}` in one segment: `/bot{credential}/**`. A
+    /// pointer names the members on the way: `/d/token`. A body is read for it before it is sent,
+    /// so it has at most 1 MiB and is of that kind alone.
     #[arg(
-        long = "in", value_name = "PLACE", value_parser = place,
+        long = "in", visible_alias = "slot", value_name = "PLACE", value_parser = place,
         conflicts_with_all = ["header", "scheme", "basic"],
     )]
     place: Option<Slot>,
+    /// Binary messages of a WebSocket that has the credential in its JSON pass, unread
+    #[arg(long, requires = "place")]
+    allow_binary: bool,
     /// When it is put in; `placeholder_or_inject` with --basic, else `placeholder`
     #[arg(long, value_enum)]
     mode: Option<When>,
@@ -143,6 +151,10 @@ impl Bind {
             Scheme::Https
         };
         let slot = self.slot();
+        if self.allow_binary && !slot.is_in_websocket() {
+            return Err(Stop::new("only a WebSocket has binary messages")
+                .next("leave `--allow-binary` out, or bind to `ws.json:POINTER`"));
+        }
         let mode = match (self.mode, &slot) {
             (Some(When::PlaceholderOrInject), _) | (None, Slot::Basic { .. }) => {
                 Mode::PlaceholderOrInject
@@ -157,9 +169,15 @@ impl Bind {
             Slot::Header { .. } | Slot::Basic { .. } | Slot::Query { .. } => {
                 PathPattern::parse("/**").ok()
             }
+            Slot::Form { .. } | Slot::Json { .. } | Slot::Multipart { .. } => {
+                PathPattern::parse("/**").ok()
+            }
+            Slot::WebsocketJson { .. } => PathPattern::parse("/**").ok(),
         };
+        let method = if slot.is_in_body() { "POST" } else { "GET" };
         let row = self.row(host, scheme, now)?;
         Ok(Binding {
+            methods: or_default(&self.methods, || Method::parse(method)),
             paths: or_default(&self.paths, every),
             slot,
             mode,
@@ -197,6 +215,10 @@ impl Bind {
 
     fn slot(&self) -> Slot {
         match (&self.place, &self.basic) {
+            (Some(Slot::WebsocketJson { pointer, .. }), _) => Slot::WebsocketJson {
+                pointer: pointer.clone(),
+                binary: self.allow_binary,
+            },
             (Some(place), _) => place.clone(),
             (None, Some(user)) => Slot::Basic { user: user.clone() },
             (None, None) => self.header_slot(),
@@ -233,7 +255,7 @@ fn or_default<T: Clone>(given: &[T], default: impl Fn() -> Option<T>) -> Vec<T> 
     }
 }
 
-/// `query:key`, `path:/bot{credential}/**`.
+/// `query:key`, `path:/bot{credential}/**`, `form:secret`, `json:/d/token` …
 fn place(text: &str) -> Result<Slot, String> {
     match text.split_once(':') {
         Some(("query", parameter)) => Ok(Slot::Query {
@@ -242,8 +264,27 @@ fn place(text: &str) -> Result<Slot, String> {
         Some(("path", template)) => Ok(Slot::Path {
             template: values::path(template)?,
         }),
-        _ => Err("write `query:PARAMETER` or `path:TEMPLATE`; headers have `--header`".to_owned()),
+        Some(("form", field)) => Ok(Slot::Form {
+            field: field.to_owned(),
+        }),
+        Some(("json", at)) => pointer(at).map(|pointer| Slot::Json { pointer }),
+        Some(("multipart", part)) => Ok(Slot::Multipart {
+            part: part.to_owned(),
+        }),
+        Some(("ws.json", at)) => {
+            let binary = false;
+            pointer(at).map(|pointer| Slot::WebsocketJson { pointer, binary })
+        }
+        _ => Err(
+            "write `query:PARAMETER`, `path:TEMPLATE`, `form:FIELD`, `json:POINTER`, \
+                  `multipart:PART` or `ws.json:POINTER`; headers have `--header`"
+                .to_owned(),
+        ),
     }
+}
+
+fn pointer(text: &str) -> Result<Pointer, String> {
+    Pointer::try_from(text.to_owned()).map_err(str::to_owned)
 }
 
 fn host(text: &str) -> Result<Host, String> {

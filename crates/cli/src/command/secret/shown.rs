@@ -84,6 +84,17 @@ pub(super) fn line(binding: &Binding) -> String {
         Slot::Basic { user } => format!("as Basic of {user}"),
         Slot::Query { parameter } => format!("in the query: {parameter}=…"),
         Slot::Path { template } => format!("in the path: {template}"),
+        Slot::Form { field } => format!("in a form: {field}=…"),
+        Slot::Json { pointer } => format!("in JSON: {pointer}"),
+        Slot::Multipart { part } => format!("in a form's part: {part}"),
+        Slot::WebsocketJson { pointer, binary } => {
+            let more = if *binary {
+                ", binary passes unread"
+            } else {
+                ""
+            };
+            format!("in a WebSocket's JSON: {pointer}{more}")
+        }
     };
     let denied = match binding.denied.len() {
         0 => String::new(),

@@ -162,6 +162,7 @@ fn facts(decided: &RequestDecided, path: RequestPath) -> RequestFacts {
         own_credentials: Vec::new(),
         git: None,
         content: None,
+        body: None,
     }
 }
 

@@ -2,7 +2,7 @@
 //! The way to one peer of a WebSocket: whole frames are collected and written, and it is known
 //! whether one was cut, so that a last word is said only where it can be read.
 
-use super::frame::{Mask, Opcode, push_frame};
+use super::frame::{Mask, Opcode, head_bytes, push_frame};
 use super::message::Framer;
 use crate::inject::undecidable;
 use crate::refuse::Fault;
@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, timeout};
+use zeroize::Zeroizing;
 
 /// LIMIT: how long a last word may take to be written; who does not read it is not waited for.
 pub(crate) const GOODBYE_WAIT: Duration = Duration::from_millis(200);
@@ -59,9 +60,27 @@ impl<'a> Lane<'a> {
         if self.out.is_empty() {
             return Ok(());
         }
+        let mut out = std::mem::take(&mut self.out);
+        self.write(&out).await?;
+        out.clear();
+        self.out = out;
+        Ok(())
+    }
+
+    /// Writes a whole text message behind what is collected, from one buffer that is wiped.
+    pub(super) async fn send_text(&mut self, message: &[u8]) -> Result<(), StreamError> {
+        self.flush().await?;
+        let mask = self.masks.map(fresh_mask).transpose()?;
+        let size = head_bytes(message, mask.is_some()) + message.len();
+        let mut out = Zeroizing::new(Vec::with_capacity(size));
+        push_frame(&mut out, (Opcode::Text, true), mask, message);
+        self.write(&out).await
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> Result<(), StreamError> {
         self.is_torn = true;
         let writing = async {
-            self.io.write_all(&self.out).await?;
+            self.io.write_all(bytes).await?;
             self.io.flush().await
         };
         match timeout(self.quiet.wait, writing).await {
@@ -70,7 +89,6 @@ impl<'a> Lane<'a> {
             Err(_) => return Err(StreamError::Late),
         }
         self.is_torn = false;
-        self.out.clear();
         self.quiet.heard();
         Ok(())
     }

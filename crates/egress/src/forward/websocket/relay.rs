@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages both ways at once. What the client says is counted, and a placeholder in it stays one;
+//! Messages both ways at once. What the client says is counted, and a placeholder in it stays one,
+//! unless a binding puts its credential into a message (`gather.rs`);
 //! what the far end says is searched like any answer. How it ends is told to both sides by a close
 //! code:
 //!
@@ -10,11 +11,13 @@
 //! ```
 
 use super::frame::{Opcode, Sender, Violation, head_bytes};
+use super::gather::Gather;
 use super::lane::{Lane, Quiet};
 use super::message::{Event, Kind, Messages};
 use crate::connect::Upstream;
 use crate::forward::upload::{CarrySearch, Tally};
 use crate::forward::{ClientSide, Stop, Surroundings};
+use crate::inject::MessageSlot;
 use crate::refuse::Fault;
 use crate::report::Received;
 use crate::revoke::Live;
@@ -32,7 +35,7 @@ pub(super) async fn relay(
     around: &Surroundings<'_>,
     client: ClientSide<'_>,
     upstream: &mut Upstream,
-    tally: Tally<'_>,
+    (tally, message): (Tally<'_>, Option<MessageSlot>),
     received: &mut Received,
 ) -> Result<(), Stop> {
     let _relaying = around.live.relaying();
@@ -53,7 +56,8 @@ pub(super) async fn relay(
             buffer: &mut upstream.buffer,
             wait,
         };
-        let outbound = outbound((from_client, &quiet), &mut to_far, tally);
+        let gather = message.map(|slot| Gather::new(slot, around.ahead));
+        let outbound = outbound((from_client, &quiet), &mut to_far, (tally, gather));
         let inbound = inbound(
             (from_far, &quiet),
             &mut to_client,
@@ -79,7 +83,7 @@ pub(super) async fn relay(
 }
 
 /// How a WebSocket ends before both sides closed it.
-struct Ending {
+pub(super) struct Ending {
     to_client: Option<u16>,
     to_far: Option<u16>,
     /// Told to the client with the code.
@@ -133,6 +137,16 @@ impl Ending {
             to_far: Some(GOING_AWAY),
             why: "the session may send nothing more",
             stop,
+        }
+    }
+
+    /// What a slot in the messages does not let pass.
+    pub(super) fn not_said(fault: Fault) -> Self {
+        Self {
+            to_client: Some(POLICY_VIOLATION),
+            to_far: Some(GOING_AWAY),
+            why: fault.hint,
+            stop: fault.into(),
         }
     }
 
@@ -215,11 +229,12 @@ async fn both(
     }
 }
 
-/// From the client to the far end. ATTACK: 063 – a placeholder in a frame is never replaced.
+/// From the client to the far end. ATTACK: 063 – a placeholder in a frame is never replaced, but in
+/// the one place of a message that a binding names.
 async fn outbound(
     (mut from, quiet): (Source<'_>, &Quiet),
     to: &mut Lane<'_>,
-    mut tally: Tally<'_>,
+    (mut tally, mut gather): (Tally<'_>, Option<Gather>),
 ) -> Result<(), Ending> {
     let broken = |error| Ending::broken(error, Stop::Gone);
     let mut messages = Messages::new(Sender::Client);
@@ -236,6 +251,17 @@ async fn outbound(
         };
         let how = match event {
             Event::Piece { kind, is_last } => {
+                if let Some(gather) = &mut gather
+                    && gather.takes(kind)?
+                {
+                    if let Some(message) = gather.take(is_last, &data).await? {
+                        tally.count(&message).map_err(Ending::refused)?;
+                        tally.search = CarrySearch::default();
+                        tally.usage.spend(head_bytes(&message, true))?;
+                        to.send_text(&message).await.map_err(broken)?;
+                    }
+                    continue;
+                }
                 tally.count(&data).map_err(Ending::refused)?;
                 if is_last {
                     tally.search = CarrySearch::default();

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#![expect(clippy::string_slice, reason = "ranges end beside ASCII bytes")]
+
 use super::*;
 use proptest::prelude::*;
 
@@ -131,6 +133,111 @@ proptest! {
                 // A number too large for it, and nothing else.
                 None => prop_assert!(text.bytes().any(|b| b.is_ascii_digit()), "{}", text),
             }
+        }
+    }
+}
+
+fn led(text: &str, pointer: &str) -> Option<String> {
+    match find(text.as_bytes(), &Pointer::parse(pointer).unwrap()).unwrap() {
+        Spot::Value(range) => Some(text[range].to_owned()),
+        Spot::Room(room) => Some(format!("room {} {}", room.at, room.is_empty)),
+        Spot::Nowhere => None,
+        Spot::Twice => Some("twice".to_owned()),
+    }
+}
+
+#[test]
+fn a_pointer_leads_to_one_value_or_to_the_room_for_it() {
+    let text = r#" {"a" : {"b": "x", "list":[1,{"c":"y"}], "n":null}, "d":{}, "/":"z"} "#;
+    for (pointer, found) in [
+        ("/a/b", Some(r#""x""#)),
+        ("/a/n", Some("null")),
+        ("/a/list/1/c", Some(r#""y""#)),
+        ("/a/list/0", Some("1")),
+        ("/~1", Some(r#""z""#)),
+        ("/d", Some("{}")),
+        ("/d/x", Some("room 57 true")),
+        ("/new", Some("room 2 false")),
+        ("/a/list/1/new", Some("room 30 false")),
+        ("/a/list/2", None),
+        ("/a/list/01", None),
+        ("/a/b/c", None),
+        ("/x/y", None),
+    ] {
+        assert_eq!(led(text, pointer).as_deref(), found, "{pointer}");
+    }
+    assert_eq!(led("[\"x\"]", "/0").as_deref(), Some("\"x\""));
+    assert_eq!(led("\"x\"", "/0"), None);
+}
+
+// ATTACK: 200
+#[test]
+fn a_member_on_the_way_in_another_spelling_is_seen() {
+    for text in [
+        r#"{"d":{"token":"x","Token":"y"}}"#,
+        r#"{"d":{"token":"x"},"D":{}}"#,
+        r#"{"D":{"token":"x"}}"#,
+        r#"{"d":{"TOKEN":"x"}}"#,
+        r#"{"d":{"tok\u0065n":"x"}}"#,
+        r#"{"\u0064":{"token":"x"}}"#,
+        r#"{"d":{"token":"x","to\u212aen":"y"}}"#,
+        r#"{"d":{"token":"x","token\u0000y":"y"}}"#,
+    ] {
+        assert_eq!(led(text, "/d/token").as_deref(), Some("twice"), "{text}");
+    }
+    // Beside the way nothing is meant.
+    let text = r#"{"d":{"token":"x"},"e":{"Token":"y"},"token":"z"}"#;
+    assert_eq!(led(text, "/d/token").as_deref(), Some(r#""x""#));
+    for text in [
+        r#"{"d":{"token":"x","token":"y"}}"#,
+        "\u{feff}{}",
+        "{} x",
+        "{}{}",
+    ] {
+        let pointer = Pointer::parse("/d/token").unwrap();
+        assert!(find(text.as_bytes(), &pointer).is_err(), "{text}");
+    }
+}
+
+fn tree() -> impl Strategy<Value = serde_json::Value> {
+    let leaf = prop_oneof![
+        Just(serde_json::Value::Null),
+        any::<i32>().prop_map(Into::into),
+        "[a-z\"\\\\µ]{0,4}".prop_map(Into::into),
+    ];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Into::into),
+            prop::collection::btree_map("[a-c01]", inner, 0..4)
+                .prop_map(|map| serde_json::Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    /// What is found is what another implementation of RFC 6901 finds, spelled as it was.
+    #[test]
+    fn a_pointer_leads_where_another_reader_goes(tree in tree(), pointer in "(/[a-c01]){1,4}") {
+        let text = tree.to_string();
+        let known = tree.pointer(&pointer);
+        match find(text.as_bytes(), &Pointer::parse(&pointer).unwrap()).unwrap() {
+            Spot::Value(range) => {
+                let read: serde_json::Value = serde_json::from_str(&text[range]).unwrap();
+                prop_assert_eq!(Some(&read), known);
+            }
+            Spot::Room(room) => {
+                prop_assert_eq!(known, None);
+                let parent = tree.pointer(pointer.rsplit_once('/').unwrap().0).unwrap();
+                prop_assert!(parent.is_object());
+                let next = if room.is_empty { "" } else { "," };
+                let name = pointer.rsplit_once('/').unwrap().1;
+                let (front, back) = text.split_at(room.at);
+                let filled = format!("{front}\"{name}\":\"SECRET\"{next}{back}");
+                let read: serde_json::Value = serde_json::from_str(&filled).unwrap();
+                prop_assert_eq!(read.pointer(&pointer).unwrap(), "SECRET");
+            }
+            Spot::Nowhere => prop_assert_eq!(known, None),
+            Spot::Twice => prop_assert!(false, "no name has a second spelling"),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::stage::*;
 use crate::normalize::CONTENT_BYTES_MAX;
 use std::sync::Arc;
 use torno_policy::Reason;
-use torno_policy::facts::{Content, ContentKind, GraphqlOperation};
+use torno_policy::facts::{Content, ContentKind, GraphqlOperation, Unread};
 
 /// Wants GraphQL below `/graphql` and JSON-RPC below `/rpc`; refuses mutations and `drop`.
 fn judge() -> Arc<Notary> {
@@ -24,7 +24,7 @@ fn judge() -> Arc<Notary> {
             return Err(no(Reason::OperationNotGranted));
         }
         Ok(Yes {
-            reads,
+            reads: reads.map(Unread::Content),
             ..Yes::default()
         })
     })

@@ -21,8 +21,7 @@ fn always(slot: fn() -> Slot) -> std::sync::Arc<Notary> {
         Ok(Yes {
             slot: Some(slot()),
             own_credentials: false,
-            reads: None,
-            transcripts: false,
+            ..Yes::default()
         })
     })
 }

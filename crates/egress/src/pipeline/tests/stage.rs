@@ -21,7 +21,7 @@ use torno_notary_protocol::gate::{Allowed, Injection, Outcome, WireRefusal};
 use torno_notary_protocol::receipt::{Receipt, ReceiptClaims, ReceiptKey, VALID_MS};
 use torno_notary_protocol::transit::CredentialInTransit;
 use torno_policy::binding::{Mode, Slot};
-use torno_policy::facts::{ContentKind, RequestFacts};
+use torno_policy::facts::{RequestFacts, Unread};
 use torno_policy::names::*;
 use torno_policy::placeholder::Placeholder;
 use torno_policy::tripwire::{Tripwire, Wire};
@@ -75,8 +75,10 @@ pub(super) struct Notary {
 pub(super) struct Yes {
     pub(super) slot: Option<Slot>,
     pub(super) own_credentials: bool,
-    /// It wants to know what the request says first.
-    pub(super) reads: Option<ContentKind>,
+    /// It wants to know something of the body first.
+    pub(super) reads: Option<Unread>,
+    /// When it is put in.
+    pub(super) mode: Option<Mode>,
     /// A model runs there.
     pub(super) transcripts: bool,
 }
@@ -155,8 +157,12 @@ impl Ask for Notary {
             drop(asked);
             let yes = (self.decide)(facts)?;
             let always = *self.reads_always.lock().unwrap();
-            if let (Some(kind), true) = (yes.reads, always || facts.content.is_none()) {
-                return Ok(Answered::Read(kind));
+            let is_read = match &yes.reads {
+                Some(Unread::Slot(_)) => facts.body.is_some(),
+                Some(Unread::Content(_)) | None => facts.content.is_some(),
+            };
+            if let (Some(unread), true) = (yes.reads, always || !is_read) {
+                return Ok(Answered::Read(unread));
             }
             let receipt = key()
                 .seal(&ReceiptClaims {
@@ -187,7 +193,7 @@ impl Ask for Notary {
                     binding: BindingId::parse("b1").unwrap(),
                     credential: CredentialName::parse("c1").unwrap(),
                     slot,
-                    mode: Mode::PlaceholderOrInject,
+                    mode: yes.mode.unwrap_or(Mode::PlaceholderOrInject),
                     placeholder: placeholder().as_str().to_owned(),
                 }),
                 own_credentials: yes.own_credentials,

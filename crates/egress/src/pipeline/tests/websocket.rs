@@ -14,10 +14,10 @@ use torno_policy::names::CredentialName;
 /// RFC 6455 §1.3.
 const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 const MASK: [u8; 4] = [1, 2, 3, 4];
-const TEXT: u8 = 0x81;
-const BINARY: u8 = 0x82;
-const CLOSE: u8 = 0x88;
-const PING: u8 = 0x89;
+pub(super) const TEXT: u8 = 0x81;
+pub(super) const BINARY: u8 = 0x82;
+pub(super) const CLOSE: u8 = 0x88;
+pub(super) const PING: u8 = 0x89;
 
 fn handshake(more: &str) -> String {
     format!(
@@ -50,7 +50,7 @@ fn frame(first: u8, payload: impl AsRef<[u8]>) -> Vec<u8> {
 }
 
 /// A frame of the client.
-fn masked(first: u8, payload: impl AsRef<[u8]>) -> Vec<u8> {
+pub(super) fn masked(first: u8, payload: impl AsRef<[u8]>) -> Vec<u8> {
     let payload = payload.as_ref();
     let mut out = frame(first, payload);
     out.truncate(out.len() - payload.len());
@@ -61,7 +61,9 @@ fn masked(first: u8, payload: impl AsRef<[u8]>) -> Vec<u8> {
 }
 
 /// One frame: its first byte, whether it is masked, its payload.
-async fn heard<S: AsyncRead + Unpin>(stream: &mut S) -> std::io::Result<(u8, bool, Vec<u8>)> {
+pub(super) async fn heard<S: AsyncRead + Unpin>(
+    stream: &mut S,
+) -> std::io::Result<(u8, bool, Vec<u8>)> {
     let reading = async {
         let (first, second) = (stream.read_u8().await?, stream.read_u8().await?);
         let length = match second & 127 {
@@ -87,7 +89,7 @@ async fn heard<S: AsyncRead + Unpin>(stream: &mut S) -> std::io::Result<(u8, boo
 }
 
 /// One whole message, its fragments together.
-async fn message<S: AsyncRead + Unpin>(stream: &mut S) -> (u8, Vec<u8>) {
+pub(super) async fn message<S: AsyncRead + Unpin>(stream: &mut S) -> (u8, Vec<u8>) {
     let (first, _, mut payload) = heard(stream).await.unwrap();
     let mut is_final = first & 0x80 != 0;
     while !is_final {
@@ -99,7 +101,7 @@ async fn message<S: AsyncRead + Unpin>(stream: &mut S) -> (u8, Vec<u8>) {
     (first | 0x80, payload)
 }
 
-async fn close_code<S: AsyncRead + Unpin>(stream: &mut S) -> u16 {
+pub(super) async fn close_code<S: AsyncRead + Unpin>(stream: &mut S) -> u16 {
     let (first, _, payload) = heard(stream).await.unwrap();
     assert_eq!(first, CLOSE, "{payload:?}");
     u16::from_be_bytes([payload[0], payload[1]])
@@ -115,12 +117,12 @@ async fn head<S: AsyncRead + Unpin>(stream: &mut S) -> String {
 }
 
 /// Both ends of a WebSocket, with a pipeline between.
-struct Socket {
-    stage: Stage,
-    client: TcpStream,
-    far: TcpStream,
+pub(super) struct Socket {
+    pub(super) stage: Stage,
+    pub(super) client: TcpStream,
+    pub(super) far: TcpStream,
     /// The head that the far end got, and the one that the client was told.
-    asked: String,
+    pub(super) asked: String,
     told: String,
 }
 
@@ -142,6 +144,11 @@ async fn asking(stage: &Stage, request: impl AsRef<[u8]>) -> (TcpStream, TcpStre
 
 async fn socket_with(limits: Limits, request: &str, answer: &str) -> Socket {
     let stage = stage_with(Notary::bearer(), fixed(OK), limits).await;
+    open(stage, request, answer).await
+}
+
+/// Opens one on a stage.
+pub(super) async fn open(stage: Stage, request: &str, answer: &str) -> Socket {
     let (mut client, mut far, asked) = asking(&stage, &handshake(request)).await;
     far.write_all(switched(answer).as_bytes()).await.unwrap();
     let told = head(&mut client).await;
@@ -160,7 +167,7 @@ async fn socket() -> Socket {
 }
 
 impl Socket {
-    async fn outcome(&self) -> Outcome {
+    pub(super) async fn outcome(&self) -> Outcome {
         for _ in 0..500 {
             if let Some(outcome) = self.stage.notary.outcomes.lock().unwrap().first() {
                 return outcome.clone();
@@ -170,7 +177,7 @@ impl Socket {
         panic!("it did not end");
     }
 
-    async fn refused(&self) -> Reason {
+    pub(super) async fn refused(&self) -> Reason {
         match self.outcome().await.end {
             End::Refused(refusal) => refusal.reason,
             other => panic!("{other:?}"),

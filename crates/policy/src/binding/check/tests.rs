@@ -2,6 +2,7 @@
 //! Bindings that must not reach the vault.
 
 use super::*;
+use crate::binding::Pointer;
 use crate::binding::{Mode, PathPattern};
 use crate::names::{BindingId, CredentialName, Endpoint, Method, Port, TenantName};
 
@@ -292,4 +293,56 @@ fn a_row_without_denied_patterns_is_written_as_before_there_were_any() {
     let text = serde_json::to_string(&sample()).unwrap();
     assert!(!text.contains("denied"), "{text}");
     assert_eq!(serde_json::from_str::<Binding>(&text).unwrap(), sample());
+}
+
+fn in_body(slot: Slot, method: &str) -> Result<(), BindingError> {
+    Binding {
+        methods: vec![Method::parse(method).unwrap()],
+        slot,
+        ..query("key")
+    }
+    .check()
+}
+
+#[test]
+fn a_slot_in_a_body_has_one_plain_name_and_a_method_with_a_body() {
+    let form = |field: &str| Slot::Form {
+        field: field.to_owned(),
+    };
+    let part = |part: &str| Slot::Multipart {
+        part: part.to_owned(),
+    };
+    let pointer = Pointer::parse("/d/token").unwrap();
+    let json = Slot::Json {
+        pointer: pointer.clone(),
+    };
+    let binary = false;
+    let message = Slot::WebsocketJson { pointer, binary };
+    for good in [form("client_secret"), part("api-key"), json] {
+        for method in ["POST", "PUT", "PATCH", "DELETE"] {
+            assert_eq!(in_body(good.clone(), method), Ok(()), "{good}");
+        }
+        assert_eq!(
+            in_body(good.clone(), "GET"),
+            Err(BindingError::BodilessMethod),
+            "{good}"
+        );
+    }
+    for bad in ["", "a b", "a%41", "a[]", "a=b", "a\"b", "k\u{e9}y"] {
+        assert_eq!(
+            in_body(form(bad), "POST"),
+            Err(BindingError::Field),
+            "{bad}"
+        );
+        assert_eq!(
+            in_body(part(bad), "POST"),
+            Err(BindingError::Field),
+            "{bad}"
+        );
+    }
+    let steers = Err(BindingError::SteeringParameter);
+    assert_eq!(in_body(form("_method"), "POST"), steers);
+    assert_eq!(in_body(message.clone(), "GET"), Ok(()));
+    let opened = Err(BindingError::WebsocketMethod);
+    assert_eq!(in_body(message, "POST"), opened);
 }

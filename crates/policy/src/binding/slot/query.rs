@@ -1,25 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One parameter of a query. Servers split and name parameters differently, so a name counts in
-//! one spelling, and whatever some server could read as a second occurrence refuses the request.
+//! One parameter of a query, or one field of a form. Servers split and name them differently, so a
+//! name counts in one spelling, and whatever some server could read as a second occurrence refuses
+//! the request.
 
 use super::Held;
 use crate::names::CREDENTIAL_WORD;
 use std::ops::Range;
 
 /// Where the parameter stands.
-enum Place {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Parameter {
+    /// Nowhere.
     Absent,
     /// The pair's bytes, and those of its value; no value when there is no `=`.
     Once(Range<usize>, Option<Range<usize>>),
+    /// Twice, or in a spelling that only some servers read as this one.
     Twice,
 }
 
 pub(super) fn held(query: Option<&str>, parameter: &str) -> Held {
     let query = query.unwrap_or_default();
-    match place(query, parameter) {
-        Place::Absent | Place::Once(_, None) => Held::Nothing,
-        Place::Twice => Held::Twice,
-        Place::Once(_, Some(value)) => match query.get(value) {
+    match self::parameter(query, parameter) {
+        Parameter::Absent | Parameter::Once(_, None) => Held::Nothing,
+        Parameter::Twice => Held::Twice,
+        Parameter::Once(_, Some(value)) => match query.get(value) {
             Some("") => Held::Nothing,
             Some(CREDENTIAL_WORD) => Held::Placeholder,
             _ => Held::Own,
@@ -31,45 +35,49 @@ pub(super) fn held(query: Option<&str>, parameter: &str) -> Held {
 pub(super) fn fill(query: Option<&str>, parameter: &str) -> Option<(String, String)> {
     let query = query.unwrap_or_default();
     let cut = |before: usize, after: usize| Some((query.get(..before)?, query.get(after..)?));
-    match place(query, parameter) {
-        Place::Twice => None,
-        Place::Once(_, Some(value)) => {
+    match self::parameter(query, parameter) {
+        Parameter::Twice => None,
+        Parameter::Once(_, Some(value)) => {
             let (before, after) = cut(value.start, value.end)?;
             Some((before.to_owned(), after.to_owned()))
         }
-        Place::Once(pair, None) => {
+        Parameter::Once(pair, None) => {
             let (before, after) = cut(pair.end, pair.end)?;
             Some((format!("{before}="), after.to_owned()))
         }
-        Place::Absent => {
+        Parameter::Absent => {
             let between = if query.is_empty() { "" } else { "&" };
             Some((format!("{query}{between}{parameter}="), String::new()))
         }
     }
 }
 
-// ATTACK: 086 – one place, in one spelling.
-fn place(query: &str, parameter: &str) -> Place {
-    let mut found = Place::Absent;
+/// Finds the parameter among `name=value` pairs with `&` between them.
+///
+/// ATTACK: 086 – one place, in one spelling.
+#[must_use]
+pub fn parameter(query: &str, parameter: &str) -> Parameter {
+    let mut found = Parameter::Absent;
     let mut start = 0;
     for pair in query.split('&') {
         let end = start + pair.len();
         if pair.split(';').any(|piece| may_mean(piece, parameter)) {
             let name = pair.find('=').map_or(pair.len(), |at| at);
             let is_plain = pair.get(..name) == Some(parameter) && !pair.contains(';');
-            if !is_plain || !matches!(found, Place::Absent) {
-                return Place::Twice;
+            if !is_plain || !matches!(found, Parameter::Absent) {
+                return Parameter::Twice;
             }
             let value = (name < pair.len()).then(|| start + name + 1..end);
-            found = Place::Once(start..end, value);
+            found = Parameter::Once(start..end, value);
         }
         start = end + 1;
     }
     found
 }
 
-/// Whether some server could take this pair for the parameter.
-fn may_mean(pair: &str, parameter: &str) -> bool {
+/// Whether some server could take this pair, or this name, for the parameter.
+#[must_use]
+pub fn may_mean(pair: &str, parameter: &str) -> bool {
     let name = pair.split('=').next().unwrap_or_default();
     let wanted = fold(parameter);
     let once = percent_decoded(name.as_bytes());

@@ -152,6 +152,17 @@ fn slots_of_one_place_contest_it() {
     assert!(path("/{credential}").contests(&path("/a/{credential}")));
     assert!(!path("/{credential}").contests(&query("key")));
     assert!(!query("key").contests(&header("key")));
+    let pointer = Pointer::parse("/a").unwrap();
+    let field = "a".to_owned();
+    let json = Slot::Json {
+        pointer: pointer.clone(),
+    };
+    let binary = false;
+    let message = Slot::WebsocketJson { pointer, binary };
+    // A body is read for one slot.
+    assert!(json.contests(&Slot::Form { field }));
+    assert!(message.contests(&message) && !message.contests(&json));
+    assert!(!json.contests(&query("a")) && !json.contests(&path("/{credential}")));
 }
 
 /// The slow way: every pair by itself, put together again.

@@ -3,7 +3,7 @@
 //! parameter as the random worlds write.
 
 use super::text_fits;
-use torno_policy::binding::{Binding, Mode, Slot};
+use torno_policy::binding::{Binding, Held, Mode, Slot};
 use torno_policy::facts::{Location, Presented, RequestFacts};
 
 const WORD: &str = "{credential}";
@@ -14,14 +14,28 @@ pub(super) enum Seen {
     Placeholder,
     Own,
     Twice,
+    Nowhere,
 }
 
 pub(super) fn header(binding: &Binding) -> Option<&str> {
     match &binding.slot {
         Slot::Header { name, .. } => Some(name),
         Slot::Basic { .. } => Some("authorization"),
-        Slot::Query { .. } | Slot::Path { .. } => None,
+        _ => None,
     }
+}
+
+pub(super) fn is_said_later(binding: &Binding) -> bool {
+    matches!(binding.slot, Slot::WebsocketJson { .. })
+}
+
+/// A body that must be read for this binding first.
+pub(super) fn is_unread(binding: &Binding, facts: &RequestFacts) -> bool {
+    let in_body = matches!(
+        binding.slot,
+        Slot::Form { .. } | Slot::Json { .. } | Slot::Multipart { .. }
+    );
+    in_body && facts.body.as_ref().map(|read| &read.slot) != Some(&binding.slot)
 }
 
 pub(super) fn is_body(one: &Presented) -> bool {
@@ -31,7 +45,9 @@ pub(super) fn is_body(one: &Presented) -> bool {
 pub(super) fn nobody_was_named(facts: &RequestFacts) -> bool {
     let at = |location: Location| facts.presented.iter().any(|p| p.location == location);
     let query = facts.path.query().unwrap_or("");
-    (facts.path.path().contains(WORD) && !at(Location::Path))
+    let body = facts.body.as_ref().map(|read| read.held);
+    (body == Some(Held::Placeholder) && !at(Location::Slot))
+        || (facts.path.path().contains(WORD) && !at(Location::Path))
         || (query.contains(WORD) && !at(Location::Query))
 }
 
@@ -40,6 +56,10 @@ pub(super) fn is_inside(binding: &Binding, seen: Option<Seen>, one: &Presented) 
     match &binding.slot {
         Slot::Query { .. } => there && one.location == Location::Query,
         Slot::Path { .. } => there && one.location == Location::Path,
+        Slot::Form { .. } | Slot::Json { .. } | Slot::Multipart { .. } => {
+            there && one.location == Location::Slot
+        }
+        Slot::WebsocketJson { .. } => false,
         Slot::Header { .. } | Slot::Basic { .. } => {
             let name = header(binding).unwrap().to_owned();
             one.location == Location::Header(name)
@@ -49,7 +69,17 @@ pub(super) fn is_inside(binding: &Binding, seen: Option<Seen>, one: &Presented) 
 
 pub(super) fn seen(binding: &Binding, facts: &RequestFacts) -> Option<Seen> {
     match &binding.slot {
-        Slot::Header { .. } | Slot::Basic { .. } => None,
+        Slot::Header { .. } | Slot::Basic { .. } | Slot::WebsocketJson { .. } => None,
+        Slot::Form { .. } | Slot::Json { .. } | Slot::Multipart { .. } => {
+            let read = facts.body.as_ref()?;
+            (read.slot == binding.slot).then_some(match read.held {
+                Held::Nothing => Seen::Nothing,
+                Held::Placeholder => Seen::Placeholder,
+                Held::Own => Seen::Own,
+                Held::Twice => Seen::Twice,
+                Held::Nowhere => Seen::Nowhere,
+            })
+        }
         Slot::Query { parameter } => Some(in_query(facts.path.query().unwrap_or(""), parameter)),
         Slot::Path { template } => {
             let path = facts.path.path();

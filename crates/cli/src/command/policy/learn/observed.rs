@@ -31,6 +31,7 @@ impl Learnt {
             own_credentials: Vec::new(),
             git: None,
             content: None,
+            body: None,
         }
     }
 }

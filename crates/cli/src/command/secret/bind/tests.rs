@@ -75,7 +75,31 @@ fn a_place_in_query_or_path_is_taken_and_a_path_defaults_to_its_template() {
     ] {
         assert!(bind(refused).is_err(), "{refused:?}");
     }
-    for unread in ["header:x", "cookie:a", "query", "path:bot"] {
+    for (place, method) in [
+        ("form:client_secret", "POST"),
+        ("json:/d/token", "POST"),
+        ("multipart:token", "POST"),
+        ("ws.json:/d/token", "GET"),
+    ] {
+        let row = bind(&["--slot", place]).unwrap();
+        assert_eq!(row.slot.to_string(), place);
+        assert_eq!(row.methods, [Method::parse(method).unwrap()]);
+        assert_eq!(row.mode, Mode::Placeholder);
+        assert!(bind(&["--slot", place, "--method", "HEAD"]).is_err());
+    }
+    let row = bind(&["--in", "ws.json:/d/token", "--allow-binary"]).unwrap();
+    let passes = matches!(row.slot, Slot::WebsocketJson { binary: true, .. });
+    assert!(passes);
+    assert!(bind(&["--in", "form:a", "--allow-binary"]).is_err());
+    for unread in [
+        "json:token",
+        "json:/",
+        "ws.json:",
+        "header:x",
+        "cookie:a",
+        "query",
+        "path:bot",
+    ] {
         let all = ["torno", "api", "--host", "api.example.org", "--in", unread];
         assert!(Line::try_parse_from(all).is_err(), "{unread}");
     }
