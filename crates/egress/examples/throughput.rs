@@ -79,6 +79,7 @@ impl Ask for Yes {
                 }),
                 strip: Vec::new(),
                 own_credentials: false,
+                minted: false,
                 unlock: true,
             });
             Ok(Answered::Granted(Granted {
@@ -95,6 +96,9 @@ impl Ask for Yes {
                 watch: 0,
             })
         })
+    }
+    fn mint(&self, _: RecordSeq, _: u32) -> Pending<'_, Result<Vec<String>, Refusal>> {
+        Box::pin(async { Ok(Vec::new()) })
     }
     fn report(&self, _: Outcome) {}
     fn refused(&self, _: WireRefusal) {}

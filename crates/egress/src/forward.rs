@@ -6,9 +6,11 @@ pub(crate) mod answer;
 pub(crate) mod body;
 mod download;
 mod messages;
+mod minting;
 mod upload;
 pub(crate) mod websocket;
 
+pub(crate) use minting::minted_places;
 pub(crate) use upload::Upload;
 
 use crate::accept::{Limits, Usage};
@@ -23,6 +25,7 @@ use crate::wire::{Duplex, ReadBuffer, Source, StreamError, Writer};
 use answer::{Answer, AnswerTo};
 use body::Body;
 use download::Download;
+use minting::Minting;
 use rustls::crypto::SecureRandom;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::AsyncWriteExt;
@@ -104,6 +107,11 @@ pub(crate) async fn forward(
         is_http10: request.is_http10,
         keep_alive: request.keep_alive,
         received: &mut reporter.received,
+        minting: (upstream.credential.is_some() && !request.is_safe()).then_some(Minting {
+            ask: reporter.ask.as_ref(),
+            record: reporter.record,
+            endpoint: &request.facts.endpoint,
+        }),
     };
     if upload.is_over() {
         let answer = read_answer(around, (upstream, request)).await?;

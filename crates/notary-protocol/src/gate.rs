@@ -31,6 +31,16 @@ pub enum GateMessage {
     /// Requests that were refused before they could be asked about (malformed, names disagree …),
     /// already coalesced by the gate. Not answered.
     Refused(Vec<WireRefusal>),
+    /// The answer to this open request holds values that were made with its credential: name them,
+    /// so that the sandbox gets placeholders. The values stay with the gate.
+    Mint {
+        /// Pairs the answer.
+        ticket: Ticket,
+        /// The decision's record.
+        record: RecordSeq,
+        /// How many.
+        count: u32,
+    },
 }
 
 /// One question.
@@ -82,6 +92,9 @@ pub struct Allowed {
     pub strip: Vec<String>,
     /// Whether the client's own credential-like fields may pass.
     pub own_credentials: bool,
+    /// Whether the client presented a placeholder of a minted value: the gate has the value and
+    /// puts that in. Nothing comes from the vault.
+    pub minted: bool,
 }
 
 /// How the credential goes in.
@@ -126,6 +139,20 @@ pub enum NotaryMessage {
     Revoke {
         /// The credential that was revoked; nothing means everything of the session.
         credential: Option<CredentialName>,
+    },
+    /// What a `Mint` asked for: so many placeholders.
+    Minted {
+        /// From the request.
+        ticket: Ticket,
+        /// In the order of the values.
+        placeholders: Vec<String>,
+    },
+    /// The values can't be named: they stay out of the sandbox, and so does the answer.
+    MintRefused {
+        /// From the request.
+        ticket: Ticket,
+        /// Why.
+        refusal: Refusal,
     },
 }
 

@@ -55,6 +55,7 @@ impl Notary {
     pub fn from_gates(&mut self, batch: Vec<(GateId, GateMessage)>, now: Now) -> Vec<ToGate> {
         let mut turns = Vec::new();
         let mut entries = Vec::new();
+        let mut replies = Vec::new();
         for (gate, message) in batch {
             match message {
                 GateMessage::Ask(questions) => {
@@ -69,10 +70,16 @@ impl Notary {
                 }
                 GateMessage::Report(outcomes) => self.report(gate, outcomes, now, &mut entries),
                 GateMessage::Refused(refused) => self.refused(gate, refused, now, &mut entries),
+                GateMessage::Mint {
+                    ticket,
+                    record,
+                    count,
+                } => replies.push((gate, self.mint(gate, (ticket, record, count), now))),
             }
         }
         self.note(entries);
-        pack(self.answer(turns, now))
+        replies.extend(self.answer(turns, now));
+        pack(replies)
     }
 
     /// A gate did what no honest one does (sent no message of the protocol, did not read its

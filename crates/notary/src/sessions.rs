@@ -7,6 +7,7 @@
 //!                      └──── kill ───▶ killed     a restart ends what was running
 //! ```
 
+use crate::minted::Minted;
 use crate::notary::{Effect, Notary, Now};
 use crate::receipts::Receipts;
 use crate::refusals::{record_unavailable, refusal, session_unknown};
@@ -32,6 +33,8 @@ pub(crate) struct Session {
     /// Its live placeholders, as decisions see them.
     pub(crate) issued: Vec<IssuedPlaceholder>,
     placeholders: BTreeMap<CredentialName, Placeholder>,
+    /// Placeholders of values that were made with its credentials.
+    pub(crate) minted: Minted,
     /// Its first record: which session is older.
     begun_at: RecordSeq,
     /// Its permits that wait for a verified peer.
@@ -123,6 +126,11 @@ impl Session {
         placeholder.map_or_else(String::new, |p| p.as_str().to_owned())
     }
 
+    /// The credential of an open request.
+    pub(crate) fn credential_of(&self, record: RecordSeq) -> Option<&CredentialName> {
+        self.open.get(&record)?.credential.as_ref()
+    }
+
     /// Whether its grant names the credential.
     pub(crate) fn holds(&self, credential: &CredentialName) -> bool {
         self.placeholders.contains_key(credential)
@@ -137,6 +145,7 @@ impl Session {
     fn finish(&mut self, state: State) -> u32 {
         self.standing.state = state;
         self.issued.clear();
+        self.minted.clear();
         self.receipts = Receipts::default();
         self.cut = count(self.open.len());
         let placeholders = count(self.placeholders.len());

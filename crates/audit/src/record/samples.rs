@@ -186,6 +186,11 @@ fn request_events() -> Vec<Event> {
             credential: credential(),
             count: 1,
         },
+        Event::CredentialMinted {
+            decision: RecordSeq(9),
+            credential: credential(),
+            count: 2,
+        },
         Event::DialAlarm {
             reason: Reason::ReceiptInvalid,
         },
@@ -287,6 +292,7 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         Event::RequestEnded(_) => "request_ended",
         Event::RequestRefused(_) => "request_refused",
         Event::CredentialReflected { .. } => "credential_reflected",
+        Event::CredentialMinted { .. } => "credential_minted",
         Event::DialAlarm { .. } => "dial_alarm",
         Event::ToolDecided { .. } => "tool_decided",
         Event::CommandStarted { .. } => "command_started",
@@ -311,4 +317,4 @@ pub(crate) fn kind(event: &Event) -> &'static str {
 }
 
 /// The number of arms of [`kind`].
-pub(crate) const KINDS: usize = 34;
+pub(crate) const KINDS: usize = 35;

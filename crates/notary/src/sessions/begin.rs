@@ -4,6 +4,7 @@
 //! itself: the desk's word is not enough.
 
 use super::Session;
+use crate::minted::Minted;
 use crate::notary::{Notary, Now};
 use crate::receipts::Receipts;
 use crate::refusals::{record_unavailable, refusal, undecidable};
@@ -61,6 +62,7 @@ impl Notary {
             grant,
             issued: issued.collect(),
             placeholders,
+            minted: Minted::default(),
             begun_at,
             receipts: Receipts::default(),
             records: 1,

@@ -10,6 +10,7 @@
 )]
 
 mod content;
+mod minted;
 mod release;
 mod sessions;
 mod stores;
