@@ -234,9 +234,9 @@ impl Ask for Notary {
                 return Err(no(Reason::LimitReached));
             }
             let mut minted = self.minted.lock().unwrap();
-            let made: Vec<_> = (0..count)
-                .map(|n| Placeholder::new("", [100 + minted.len() as u8 + n as u8; 16]))
-                .collect();
+            let first = u8::try_from(100 + minted.len()).unwrap();
+            let numbers = (first..).take(usize::try_from(count).unwrap());
+            let made: Vec<_> = numbers.map(|n| Placeholder::new("", [n; 16])).collect();
             minted.extend(made.iter().cloned());
             Ok(made.iter().map(|p| p.as_str().to_owned()).collect())
         })

@@ -20,8 +20,11 @@ pub(super) enum Fault {
     LastSecretForgotten,
 }
 
+/// An encoding by its name, and how it writes a byte.
+type Encoding = (&'static str, fn(u8) -> String);
+
 /// The encodings that work byte by byte, in the order in which they are preferred.
-pub(super) const ENCODINGS: [(&str, fn(u8) -> String); 18] = [
+pub(super) const ENCODINGS: [Encoding; 18] = [
     ("plain", |b| char::from(b).to_string()),
     ("hex", |b| format!("{b:02x}")),
     ("HEX", |b| format!("{b:02X}")),

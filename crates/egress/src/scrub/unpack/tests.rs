@@ -6,9 +6,10 @@ use proptest::prelude::*;
 use std::io::Write;
 
 type Pack = fn(&[u8]) -> Vec<u8>;
+type Coding = (&'static str, Pack, fn() -> Unpack);
 
 /// Each coding: how a far end packs, and how it is undone here.
-const CODINGS: [(&str, Pack, fn() -> Unpack); 3] = [
+const CODINGS: [Coding; 3] = [
     ("gzip", gzip, Unpack::gzip),
     ("br", brotli, Unpack::brotli),
     ("zstd", zstd, Unpack::zstd),
