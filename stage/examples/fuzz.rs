@@ -47,7 +47,7 @@ const HTTP: &[&[u8]] = &[
     b"\\",
 ];
 
-const TARGETS: [Target; 16] = [
+const TARGETS: [Target; 18] = [
     Target {
         name: "request_head",
         run: torno_egress::fuzz::fuzz_request_head,
@@ -208,6 +208,28 @@ const TARGETS: [Target; 16] = [
             b"%67%68%70%5F",
             b"&amp;",
             b"\\u0067",
+        ],
+    },
+    Target {
+        name: "unpack",
+        run: torno_egress::fuzz::fuzz_unpack,
+        words: &[
+            b"\x28\xb5\x2f\xfd",
+            b"\0\x1f\x8b\x08",
+            b"\x01\0\0",
+            b"\x02\x04\0a",
+        ],
+    },
+    Target {
+        name: "minted",
+        run: torno_egress::fuzz::fuzz_minted,
+        words: &[
+            b"\"access_token\":\"",
+            b"\"refreshToken\" : \"",
+            b"ghp_0123456789abcdefABCDEF",
+            b"\\u0067",
+            b"\\\"",
+            b"eyJhbGciOi.eyJzdWIiOi.c2ln",
         ],
     },
     Target {

@@ -32,3 +32,24 @@ pub(crate) fn decide(root: &Path, pairs: u64, seed: Option<u64>) -> Result<()> {
             .env("TORNO_SEED", seed.to_string()),
     )
 }
+
+/// The scrubber against its slow reference on so many random texts, in random pieces.
+pub(crate) fn scrub(root: &Path, cases: u64, seed: Option<u64>) -> Result<()> {
+    let seed = seed.unwrap_or_else(|| RandomState::new().build_hasher().finish() >> 32);
+    println!("seed {seed}, {cases} cases");
+    let test = ["test", "--locked", "--workspace", "--lib"];
+    let those = [
+        "scrub::tests::campaign::",
+        "--nocapture",
+        "--test-threads",
+        "1",
+    ];
+    shell::run(
+        shell::cargo(root)
+            .args(test)
+            .arg("--")
+            .args(those)
+            .env("TORNO_CASES", cases.to_string())
+            .env("TORNO_SEED", seed.to_string()),
+    )
+}

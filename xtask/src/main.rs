@@ -105,6 +105,15 @@ enum Campaign {
     },
     /// A stock Debian 12, booted by emulation: both levels as root and as a user (root, QEMU).
     Stock,
+    /// The scrubber of answers against its slow reference, and seeded faults of that.
+    Scrub {
+        /// How many random texts.
+        #[arg(long, default_value_t = 10_000_000)]
+        cases: u64,
+        /// The first seed; from the clock, printed, when absent.
+        #[arg(long)]
+        seed: Option<u64>,
+    },
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -149,6 +158,9 @@ fn run(task: &Task) -> anyhow::Result<()> {
         Task::Campaign {
             which: Campaign::Stock,
         } => stock::run(&root),
+        Task::Campaign {
+            which: Campaign::Scrub { cases, seed },
+        } => campaign::scrub(&root, *cases, *seed),
         Task::Bench { which, json } => {
             let which = match which {
                 None => "all",

@@ -113,6 +113,16 @@ pub enum Event {
         /// Places.
         count: u32,
     },
+    /// The far end's answer held values made with a credential; the sandbox got placeholders. A
+    /// later request that was decided with the credential and has no release of it used one.
+    CredentialMinted {
+        /// The decision of that request.
+        decision: RecordSeq,
+        /// The credential that they were made with.
+        credential: CredentialName,
+        /// How many.
+        count: u32,
+    },
     /// The dialer was asked for what no honest gate asks.
     DialAlarm {
         /// What was wrong.

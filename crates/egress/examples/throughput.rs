@@ -80,6 +80,7 @@ impl Ask for Yes {
                 }),
                 strip: Vec::new(),
                 own_credentials: false,
+                minted: false,
                 unlock: true,
                 transcripts: false,
             });
@@ -97,6 +98,9 @@ impl Ask for Yes {
                 watch: 0,
             })
         })
+    }
+    fn mint(&self, _: RecordSeq, _: u32) -> Pending<'_, Result<Vec<String>, Refusal>> {
+        Box::pin(async { Ok(Vec::new()) })
     }
     fn report(&self, _: Outcome) {}
     fn refused(&self, _: WireRefusal) {}

@@ -6,9 +6,11 @@ pub(crate) mod answer;
 pub(crate) mod body;
 mod download;
 mod messages;
+mod minting;
 mod upload;
 pub(crate) mod websocket;
 
+pub(crate) use minting::minted_places;
 pub(crate) use upload::Upload;
 
 use crate::accept::{Limits, Usage};
@@ -23,6 +25,7 @@ use crate::wire::{self, Duplex, ReadBuffer, Source, StreamError, Writer};
 use answer::{Answer, AnswerTo};
 use body::Body;
 use download::Download;
+use minting::Minting;
 use rustls::crypto::SecureRandom;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -116,6 +119,11 @@ pub(crate) async fn forward(
         keep_alive: request.keep_alive,
         received: &mut reporter.received,
         wait: around.limits.body_wait,
+        minting: (upstream.credential.is_some() && !request.is_safe()).then_some(Minting {
+            ask: reporter.ask.as_ref(),
+            record: reporter.record,
+            endpoint: &request.facts.endpoint,
+        }),
     };
     if upload.is_over() {
         let answer = read_answer(around, (upstream, request)).await?;

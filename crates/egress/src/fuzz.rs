@@ -6,6 +6,7 @@ mod bodies;
 pub use bodies::{fuzz_body_slot, fuzz_json_pointer};
 
 use crate::forward::body::{Body, Step};
+use crate::forward::minted_places;
 use crate::forward::websocket::frame::{Opcode, Sender, push_frame};
 use crate::forward::websocket::message::{Event, Framer, Messages};
 use crate::head::{Framing, Head, HeadScan};
@@ -14,7 +15,7 @@ use crate::identify::{Arrival, Asked, opening};
 use crate::normalize::{
     RawRequest, Request, graphql_body, graphql_query, jsonrpc, lfs_batch, normalize, read_commands,
 };
-use crate::scrub::{ScrubStream, Scrubber, Secret};
+use crate::scrub::{ScrubStream, Scrubber, Secret, Unpack};
 use std::sync::Arc;
 use torno_policy::binding::{Held, PathPattern, Slot};
 use torno_policy::facts::Entry;
@@ -333,4 +334,48 @@ pub fn fuzz_scrub(data: &[u8]) {
     }
     let found = memchr::memmem::find(&whole, SECRET);
     assert_eq!(found, None, "the secret came through");
+}
+
+/// However a packed body is cut, the same comes out, and never without bound.
+pub fn fuzz_unpack(data: &[u8]) {
+    let Some((coding, packed)) = data.split_first() else {
+        return;
+    };
+    let unpacked = |size: usize| {
+        let mut unpack = match coding % 3 {
+            0 => Unpack::gzip(),
+            1 => Unpack::brotli(),
+            _ => Unpack::zstd(),
+        };
+        let mut out = Vec::new();
+        for piece in packed.chunks(size) {
+            unpack
+                .push(piece, |bytes| out.extend_from_slice(bytes))
+                .ok()?;
+        }
+        unpack.finish(|bytes| out.extend_from_slice(bytes)).ok()?;
+        Some(out)
+    };
+    let whole = unpacked(packed.len().max(1));
+    for size in [1, 7] {
+        assert_eq!(unpacked(size), whole, "cut into {size}");
+    }
+    let bound = (8 << 20) + 200 * packed.len() + (1 << 20);
+    assert!(
+        whole.is_none_or(|out| out.len() <= bound),
+        "a bomb went off"
+    );
+}
+
+/// The values that a text mints stand in their order and apart, and inside the text.
+pub fn fuzz_minted(data: &[u8]) {
+    let mut done = 0;
+    for place in minted_places(data) {
+        assert!(
+            done <= place.start && place.start < place.end,
+            "out of order"
+        );
+        done = place.end;
+    }
+    assert!(done <= data.len(), "outside the text");
 }

@@ -102,7 +102,10 @@ fn render(
     }
     let path = &request.facts.path;
     let mut message = None;
-    let filled = match (&allowed.injection, &unlocked.injected) {
+    let minted = allowed.injection.as_ref().filter(|_| allowed.minted);
+    let minted = minted.and_then(|i| released.minted(&i.placeholder, &allowed.endpoint));
+    let injected = minted.as_deref().or(unlocked.injected.as_ref());
+    let filled = match (&allowed.injection, injected) {
         (Some(injection), Some(credential)) => {
             let value = usable(credential)?;
             let is_path = matches!(injection.slot, Slot::Path { .. });

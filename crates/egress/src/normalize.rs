@@ -172,10 +172,14 @@ impl Request {
         }
     }
 
-    /// A request without effect by its method (RFC 9110 §9.2.1), and without body.
+    /// A request without effect by its method (RFC 9110 §9.2.1).
+    pub(crate) fn is_safe(&self) -> bool {
+        matches!(self.facts.method.as_str(), "GET" | "HEAD" | "OPTIONS")
+    }
+
+    /// A request without effect and without body.
     pub(crate) fn is_repeatable(&self) -> bool {
-        self.framing == Framing::Empty
-            && matches!(self.facts.method.as_str(), "GET" | "HEAD" | "OPTIONS")
+        self.framing == Framing::Empty && self.is_safe()
     }
 
     /// No body follows the head of an answer to HEAD.

@@ -13,7 +13,7 @@ use torno_notary_protocol::receipt::Receipt;
 use torno_notary_protocol::transit::CredentialInTransit;
 use torno_policy::Refusal;
 use torno_policy::facts::{RequestFacts, Unread};
-use torno_policy::names::CredentialName;
+use torno_policy::names::{CredentialName, RecordSeq};
 
 /// What a port's call gives back.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -30,6 +30,10 @@ pub trait Ask: Send + Sync {
     /// The peer that the receipt names is verified: hand over its credential, and those to search
     /// its answer for. Answered once.
     fn unlock<'a>(&'a self, receipt: &'a Receipt) -> Pending<'a, Result<Unlocked, Refusal>>;
+
+    /// The answer to this request holds so many values that were made with its credential: what
+    /// stands for them in the sandbox, in the same order.
+    fn mint(&self, record: RecordSeq, count: u32) -> Pending<'_, Result<Vec<String>, Refusal>>;
 
     /// How an allowed request ended. Must not block; called once for each answer that said yes.
     fn report(&self, outcome: Outcome);

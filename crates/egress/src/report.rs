@@ -29,8 +29,8 @@ pub(crate) struct Received {
 
 /// One allowed request's end, not yet told.
 pub(crate) struct Reporter {
-    ask: Arc<dyn Ask>,
-    record: RecordSeq,
+    pub(crate) ask: Arc<dyn Ask>,
+    pub(crate) record: RecordSeq,
     end: Option<End>,
     pub(crate) sent: Sent,
     pub(crate) received: Received,

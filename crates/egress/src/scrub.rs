@@ -8,16 +8,20 @@ mod forms;
 mod gunzip;
 mod index;
 mod stream;
+mod unpack;
 
-pub(crate) use gunzip::Gunzip;
 pub(crate) use index::Scrubber;
 pub(crate) use stream::ScrubStream;
+pub(crate) use unpack::Unpack;
+#[cfg(test)]
+pub(crate) use unpack::tests as packed;
 
 use crate::refuse::Fault;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use torno_notary_protocol::gate::Injection;
+use torno_notary_protocol::transit::CredentialInTransit;
 use torno_policy::names::Endpoint;
 use torno_policy::{Reason, Refusal};
 use zeroize::Zeroizing;
@@ -52,8 +56,16 @@ pub(crate) struct Released {
 #[derive(Default)]
 struct Inner {
     secrets: Vec<Secret>,
+    /// Values that far ends made, by what stands for them.
+    minted: HashMap<String, Minted>,
     scrubber: Option<Arc<Scrubber>>,
     endpoints: HashSet<Endpoint>,
+}
+
+/// A value that a far end made with a credential of the session, and where alone it may go.
+struct Minted {
+    endpoint: Endpoint,
+    value: Arc<CredentialInTransit>,
 }
 
 impl Released {
@@ -81,6 +93,42 @@ impl Released {
     pub(crate) fn watch_for(&self, placeholder: &str, value: &[u8]) -> Result<(), Refusal> {
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
         self.add(&mut inner, placeholder, value)
+    }
+
+    /// Whether answers are searched for this value already.
+    pub(crate) fn knows(&self, value: &[u8]) -> bool {
+        let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        inner.secrets.iter().any(|s| s.value.as_slice() == value)
+    }
+
+    /// Keeps a value that this endpoint made, for requests to it that present the placeholder. All
+    /// later answers are searched for it.
+    pub(crate) fn keep_minted(
+        &self,
+        placeholder: &str,
+        endpoint: &Endpoint,
+        value: &Zeroizing<Vec<u8>>,
+    ) -> Result<(), Refusal> {
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        self.add(&mut inner, placeholder, value)?;
+        let minted = Minted {
+            endpoint: endpoint.clone(),
+            value: Arc::new(CredentialInTransit::new(value.clone())),
+        };
+        inner.minted.insert(placeholder.to_owned(), minted);
+        Ok(())
+    }
+
+    /// The minted value that the placeholder stands for, at the endpoint that made it.
+    pub(crate) fn minted(
+        &self,
+        placeholder: &str,
+        endpoint: &Endpoint,
+    ) -> Option<Arc<CredentialInTransit>> {
+        let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        let minted = inner.minted.get(placeholder);
+        let minted = minted.filter(|minted| minted.endpoint == *endpoint);
+        minted.map(|minted| Arc::clone(&minted.value))
     }
 
     /// The watch of this number is taken up: all of its secrets are known here.

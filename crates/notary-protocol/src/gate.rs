@@ -31,6 +31,16 @@ pub enum GateMessage {
     /// Requests that were refused before they could be asked about (malformed, names disagree …),
     /// already coalesced by the gate. Not answered.
     Refused(Vec<WireRefusal>),
+    /// The answer to this open request holds values that were made with its credential: name them,
+    /// so that the sandbox gets placeholders. The values stay with the gate.
+    Mint {
+        /// Pairs the answer.
+        ticket: Ticket,
+        /// The decision's record.
+        record: RecordSeq,
+        /// How many.
+        count: u32,
+    },
 }
 
 /// One question.
@@ -85,6 +95,9 @@ pub struct Allowed {
     pub own_credentials: bool,
     /// A model runs there: the body may quote tripwires.
     pub transcripts: bool,
+    /// Whether the client presented a placeholder of a minted value: the gate has the value and
+    /// puts that in. Nothing comes from the vault.
+    pub minted: bool,
 }
 
 /// How the credential goes in.
@@ -129,6 +142,20 @@ pub enum NotaryMessage {
     Revoke {
         /// The credential that was revoked; nothing means everything of the session.
         credential: Option<CredentialName>,
+    },
+    /// What a `Mint` asked for: so many placeholders.
+    Minted {
+        /// From the request.
+        ticket: Ticket,
+        /// In the order of the values.
+        placeholders: Vec<String>,
+    },
+    /// The values can't be named: they stay out of the sandbox, and so does the answer.
+    MintRefused {
+        /// From the request.
+        ticket: Ticket,
+        /// Why.
+        refusal: Refusal,
     },
 }
 
@@ -263,7 +290,10 @@ mod tests {
                 repository: "/acme/app".to_owned(),
                 operation: GitOperation::Push(vec![update]),
             }),
-            content: full.then_some(Content::Lfs(LfsBatch { is_upload: true, reference: None })),
+            content: full.then_some(Content::Lfs(LfsBatch {
+                is_upload: true,
+                reference: None,
+            })),
             body: full.then(|| {
                 let held = Held::Placeholder;
                 Box::new(BodySlot { slot, held })
@@ -332,6 +362,7 @@ mod tests {
                 strip: vec!["authorization".to_owned()],
                 own_credentials: full,
                 transcripts: full,
+                minted: full,
             };
             for answer in [
                 Answer::Allowed(Box::new(allowed)),
@@ -343,6 +374,19 @@ mod tests {
                     credential: full.then_some(0),
                 }]));
             }
+            comes_back(&GateMessage::Mint {
+                ticket: Ticket(1),
+                record: RecordSeq(2),
+                count: 3,
+            });
+            comes_back(&NotaryMessage::Minted {
+                ticket: Ticket(1),
+                placeholders: full.then(|| "p".to_owned()).into_iter().collect(),
+            });
+            comes_back(&NotaryMessage::MintRefused {
+                ticket: Ticket(1),
+                refusal: refusal.clone(),
+            });
             comes_back(&NotaryMessage::Revoke {
                 credential: full.then(|| CredentialName::parse("c1").unwrap()),
             });

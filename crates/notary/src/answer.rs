@@ -8,6 +8,7 @@
 
 use crate::frames::Reply;
 use crate::gates::GateId;
+use crate::minted;
 use crate::notary::{Notary, Now};
 use crate::receipts::Redeemable;
 use crate::refusals::{record_unavailable, undecidable};
@@ -86,7 +87,8 @@ impl Notary {
         };
         let answer = match judged {
             (facts, Decision::Allow(permit)) => {
-                let unlock = permit.injection().is_some() || watches;
+                let minted = self.minted(&permit, &facts).is_some();
+                let unlock = (permit.injection().is_some() && !minted) || watches;
                 let receipt = self.receipt(&permit, &facts, record, now);
                 let answer = match receipt {
                     Some(receipt) => self.allowed(&permit, &facts, (record, unlock), Some(receipt)),
@@ -95,7 +97,11 @@ impl Notary {
                 if let Some(session) = self.sessions.get_mut(permit.session())
                     && unlock
                 {
-                    let redeemable = Redeemable { permit, watches };
+                    let redeemable = Redeemable {
+                        permit,
+                        watches,
+                        minted,
+                    };
                     session.receipts.keep(record, redeemable, now.boot_ms);
                 }
                 answer
@@ -141,6 +147,7 @@ impl Notary {
         (record, unlock): (RecordSeq, bool),
         receipt: Option<Receipt>,
     ) -> Answer {
+        let minted = self.minted(permit, facts).map(|p| p.as_str().to_owned());
         let Some(session) = self.sessions.get_mut(permit.session()) else {
             return Answer::Refused(undecidable());
         };
@@ -148,9 +155,15 @@ impl Notary {
         let injection = permit.injection().map(|injection| Injection {
             binding: injection.binding.clone(),
             credential: injection.credential.clone(),
-            slot: injection.slot.clone(),
+            slot: match &minted {
+                Some(_) => minted::slot(&injection.slot),
+                None => injection.slot.clone(),
+            },
             mode: injection.mode,
-            placeholder: session.placeholder_of(&injection.credential),
+            placeholder: match &minted {
+                Some(placeholder) => placeholder.clone(),
+                None => session.placeholder_of(&injection.credential),
+            },
         });
         let slot = injection.as_ref().and_then(|i| i.slot.header_name());
         let slot = slot.map(str::to_owned);
@@ -164,6 +177,7 @@ impl Notary {
             injection,
             unlock,
             transcripts: permit.transcripts(),
+            minted: minted.is_some(),
         }))
     }
 }

@@ -27,6 +27,8 @@ pub(crate) enum Reply {
     Answer(Ticket, Answer, Option<CredentialInTransit>),
     Unlocked(Ticket, Unlocked),
     UnlockRefused(Ticket, Refusal),
+    Minted(Ticket, Vec<String>),
+    MintRefused(Ticket, Refusal),
 }
 
 /// What was unlocked for one turn.
@@ -76,11 +78,22 @@ pub(crate) fn pack(replies: Vec<(GateId, Reply)>) -> Vec<ToGate> {
                 answers.push(ticket, answer, secret, bytes);
             }
             Reply::Unlocked(ticket, unlocked) => frames.push(unlocked.frame(gate, ticket)),
-            Reply::UnlockRefused(ticket, refusal) => frames.push(ToGate {
-                gate,
-                message: NotaryMessage::UnlockRefused { ticket, refusal },
-                credentials: Vec::new(),
-            }),
+            Reply::UnlockRefused(ticket, refusal) => {
+                frames.push(plain(
+                    gate,
+                    NotaryMessage::UnlockRefused { ticket, refusal },
+                ));
+            }
+            Reply::Minted(ticket, placeholders) => {
+                let message = NotaryMessage::Minted {
+                    ticket,
+                    placeholders,
+                };
+                frames.push(plain(gate, message));
+            }
+            Reply::MintRefused(ticket, refusal) => {
+                frames.push(plain(gate, NotaryMessage::MintRefused { ticket, refusal }));
+            }
         }
     }
     let rest = open
@@ -88,6 +101,15 @@ pub(crate) fn pack(replies: Vec<(GateId, Reply)>) -> Vec<ToGate> {
         .filter(|(_, answers)| !answers.list.is_empty());
     frames.extend(rest.map(|(gate, answers)| answers.frame(gate)));
     frames
+}
+
+/// A frame without attachments.
+fn plain(gate: GateId, message: NotaryMessage) -> ToGate {
+    ToGate {
+        gate,
+        message,
+        credentials: Vec::new(),
+    }
 }
 
 /// A bound of an answer's JSON: its texts may double when they are escaped.

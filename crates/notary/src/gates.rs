@@ -58,6 +58,7 @@ impl Notary {
     pub fn from_gates(&mut self, batch: Vec<(GateId, GateMessage)>, now: Now) -> Vec<ToGate> {
         let mut turns = Vec::new();
         let mut entries = Vec::new();
+        let mut replies = Vec::new();
         for (gate, message) in batch {
             match message {
                 GateMessage::Ask(questions) => {
@@ -72,10 +73,15 @@ impl Notary {
                 }
                 GateMessage::Report(outcomes) => self.report(gate, outcomes, now, &mut entries),
                 GateMessage::Refused(refused) => self.refused(gate, refused, now, &mut entries),
+                GateMessage::Mint {
+                    ticket,
+                    record,
+                    count,
+                } => replies.push((gate, self.mint(gate, (ticket, record, count), now))),
             }
         }
         self.note(entries);
-        let replies = self.answer(turns, now);
+        replies.extend(self.answer(turns, now));
         let mut frames = self.cuts();
         frames.extend(pack(replies));
         frames

@@ -22,6 +22,7 @@ mod desk;
 mod frames;
 mod gates;
 mod history;
+mod minted;
 mod notary;
 mod operator;
 mod receipts;

@@ -25,6 +25,8 @@ pub(crate) struct Redeemable {
     pub(crate) permit: Permit,
     /// The gate has not taken up the session's newest watch.
     pub(crate) watches: bool,
+    /// A minted value is used: nothing of the vault is put in.
+    pub(crate) minted: bool,
 }
 
 /// Permits by the record of their decision.

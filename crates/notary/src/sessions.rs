@@ -8,6 +8,7 @@
 //!                      └── tripwire ──▶ frozen      lives, may nothing, ends or is killed
 //! ```
 
+use crate::minted::Minted;
 use crate::notary::{Effect, Notary, Now};
 use crate::receipts::Receipts;
 use crate::refusals::{record_unavailable, refusal, session_unknown};
@@ -42,6 +43,8 @@ pub(crate) struct Session {
     /// What stands in its sandbox to be stolen.
     pub(crate) tripwires: Vec<IssuedTripwire>,
     placeholders: BTreeMap<CredentialName, Placeholder>,
+    /// Placeholders of values that were made with its credentials.
+    pub(crate) minted: Minted,
     /// Its first record: which session is older.
     begun_at: RecordSeq,
     /// Its permits that wait for a verified peer.
@@ -142,6 +145,11 @@ impl Session {
         placeholder.map_or_else(String::new, |p| p.as_str().to_owned())
     }
 
+    /// The credential of an open request.
+    pub(crate) fn credential_of(&self, record: RecordSeq) -> Option<&CredentialName> {
+        self.open.get(&record)?.credential.as_ref()
+    }
+
     /// Whether its grant names the credential.
     pub(crate) fn holds(&self, credential: &CredentialName) -> bool {
         self.placeholders.contains_key(credential)
@@ -157,6 +165,7 @@ impl Session {
         self.standing.state = state;
         self.issued.clear();
         self.tripwires.clear();
+        self.minted.clear();
         self.receipts = Receipts::default();
         self.cut = count(self.open.len());
         let placeholders = count(self.placeholders.len());

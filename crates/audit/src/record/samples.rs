@@ -193,6 +193,11 @@ fn request_events() -> Vec<Event> {
             credential: credential(),
             count: 1,
         },
+        Event::CredentialMinted {
+            decision: RecordSeq(9),
+            credential: credential(),
+            count: 2,
+        },
         Event::DialAlarm {
             reason: Reason::ReceiptInvalid,
         },
@@ -294,6 +299,7 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         Event::RequestEnded(_) => "request_ended",
         Event::RequestRefused(_) => "request_refused",
         Event::CredentialReflected { .. } => "credential_reflected",
+        Event::CredentialMinted { .. } => "credential_minted",
         Event::DialAlarm { .. } => "dial_alarm",
         Event::ToolDecided { .. } => "tool_decided",
         Event::CommandStarted { .. } => "command_started",
@@ -319,4 +325,4 @@ pub(crate) fn kind(event: &Event) -> &'static str {
 }
 
 /// The number of arms of [`kind`].
-pub(crate) const KINDS: usize = 35;
+pub(crate) const KINDS: usize = 36;

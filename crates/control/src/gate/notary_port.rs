@@ -17,7 +17,7 @@ use torno_notary_protocol::receipt::Receipt;
 use torno_notary_protocol::transit::{self, CredentialInTransit};
 use torno_policy::decision::{Layer, Reason, Refusal};
 use torno_policy::facts::RequestFacts;
-use torno_policy::names::{CredentialName, RuleName};
+use torno_policy::names::{CredentialName, RecordSeq, RuleName};
 
 /// LIMIT: questions in one packet; a larger burst makes several.
 const BATCH_MAX: usize = 32;
@@ -31,6 +31,7 @@ type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 struct Waiting {
     answers: BTreeMap<Ticket, Reply<Answered>>,
     unlocks: BTreeMap<Ticket, Reply<Unlocked>>,
+    minted: BTreeMap<Ticket, Reply<Vec<String>>>,
     gone: bool,
 }
 
@@ -38,6 +39,7 @@ struct Waiting {
 enum Outgoing {
     Question(Box<Question>),
     Unlock(Ticket, Receipt),
+    Mint(Ticket, RecordSeq, u32),
     Outcome(Box<Outcome>),
     Refused(Box<WireRefusal>),
 }
@@ -157,6 +159,22 @@ impl Ask for NotaryPort {
         })
     }
 
+    fn mint(&self, record: RecordSeq, count: u32) -> Pending<'_, Result<Vec<String>, Refusal>> {
+        Box::pin(async move {
+            let ticket = self.ticket();
+            let (reply, minted) = oneshot::channel();
+            {
+                let mut waiting = self.waiting();
+                if waiting.gone {
+                    return Err(gone());
+                }
+                waiting.minted.insert(ticket, reply);
+            }
+            self.send(Outgoing::Mint(ticket, record, count)).await?;
+            minted.await.map_err(|_| gone())?
+        })
+    }
+
     fn report(&self, outcome: Outcome) {
         // Found in a body, after the answer that said yes: people are told of it all the same.
         if let End::Refused(refusal) = &outcome.end
@@ -200,6 +218,11 @@ fn packets(burst: impl Iterator<Item = Outgoing>) -> Vec<GateMessage> {
             Outgoing::Unlock(ticket, receipt) => {
                 unlocks.push(GateMessage::Unlock { ticket, receipt });
             }
+            Outgoing::Mint(ticket, record, count) => unlocks.push(GateMessage::Mint {
+                ticket,
+                record,
+                count,
+            }),
             Outgoing::Outcome(outcome) => ended.push(*outcome),
             Outgoing::Refused(one) => refused.push(*one),
         }
@@ -243,6 +266,19 @@ async fn read(
                     let _ = reply.send(Err(refusal));
                 }
             }
+            NotaryMessage::Minted {
+                ticket,
+                placeholders,
+            } => {
+                if let Some(reply) = lock(&waiting).minted.remove(&ticket) {
+                    let _ = reply.send(Ok(placeholders));
+                }
+            }
+            NotaryMessage::MintRefused { ticket, refusal } => {
+                if let Some(reply) = lock(&waiting).minted.remove(&ticket) {
+                    let _ = reply.send(Err(refusal));
+                }
+            }
             NotaryMessage::Revoke { credential } => {
                 let _ = revoke.send(credential);
             }
@@ -253,6 +289,7 @@ async fn read(
     // Dropped senders wake everybody with "gone".
     waiting.answers.clear();
     waiting.unlocks.clear();
+    waiting.minted.clear();
 }
 
 /// The attachments as the message names them; nothing when they don't add up.
@@ -312,6 +349,7 @@ fn gone() -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use torno_notary_protocol::gate::End;
     use torno_policy::names::RecordSeq;
 
     fn unlock(ticket: u64) -> Outgoing {

@@ -6,7 +6,7 @@ use super::body::Body;
 use crate::head::{Field, Framing, Head, HeadScan, framing, list_members};
 use crate::normalize::{Request, is_hop_by_hop};
 use crate::refuse::Fault;
-use crate::scrub::{Scrubber, scrub_whole};
+use crate::scrub::{Scrubber, Unpack, scrub_whole};
 use crate::wire::{Source, StreamError};
 use std::sync::Arc;
 
@@ -27,10 +27,26 @@ pub(crate) struct Answer {
 pub(crate) enum Coding {
     /// Not at all.
     Identity,
-    /// gzip, which is unpacked where it must be searched.
+    /// gzip, which is unpacked where it must be searched; so are the next two.
     Gzip,
     /// Something else.
     Other,
+    /// brotli.
+    Brotli,
+    /// zstd.
+    Zstd,
+}
+
+impl Coding {
+    /// How it is undone; nothing where it can't be or needn't.
+    pub(crate) fn unpack(self) -> Option<Unpack> {
+        match self {
+            Self::Gzip => Some(Unpack::gzip()),
+            Self::Brotli => Some(Unpack::brotli()),
+            Self::Zstd => Some(Unpack::zstd()),
+            Self::Identity | Self::Other => None,
+        }
+    }
 }
 
 /// LIMIT: interim answers before the final one; servers send one or two.
@@ -142,6 +158,8 @@ fn coding(head: &Head) -> Coding {
     match (codings.next().as_deref(), codings.next()) {
         (None, _) => Coding::Identity,
         (Some("gzip" | "x-gzip"), None) => Coding::Gzip,
+        (Some("br"), None) => Coding::Brotli,
+        (Some("zstd"), None) => Coding::Zstd,
         (Some(_), _) => Coding::Other,
     }
 }

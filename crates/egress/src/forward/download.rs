@@ -6,14 +6,16 @@ use super::Stop;
 use super::answer::{self, Answer, Coding, Outgoing, Rewrite, push_scrubbed};
 use super::body::{Body, Step, push_chunk};
 use super::messages::Messages;
+use super::minting::{self, Minting, ReadAhead};
 use crate::head::Head;
 use crate::normalize::{is_grpc_kind, is_hop_by_hop};
 use crate::refuse::Fault;
 use crate::report::Received;
-use crate::scrub::{BodyScrub, Gunzip, Released, scrub_whole};
+use crate::scrub::{BodyScrub, Released, Unpack, scrub_whole};
 use crate::wire::{self, PIECE_BYTES, Source, StreamError, Writer};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use zeroize::Zeroizing;
 
 /// What the answer's way depends on.
 pub(crate) struct Download<'a> {
@@ -26,6 +28,8 @@ pub(crate) struct Download<'a> {
     pub(crate) received: &'a mut Received,
     /// How long the client may take for a piece.
     pub(crate) wait: Duration,
+    /// Set where the answer may hold what was made with a credential.
+    pub(crate) minting: Option<Minting<'a>>,
 }
 
 impl Download<'_> {
@@ -38,7 +42,8 @@ impl Download<'_> {
     ) -> Result<bool, Stop> {
         let mut out = Vec::with_capacity(1024);
         let scrubber = self.released.scrubber();
-        let is_unpacked = scrubber.is_some() && answer.coding == Coding::Gzip;
+        let is_packed = !matches!(answer.coding, Coding::Identity | Coding::Other);
+        let is_unpacked = scrubber.is_some() && is_packed;
         if scrubber.is_some() && answer.coding == Coding::Other && !answer.body.is_over() {
             return Err(Fault::answer(
                 "the far end's answer is in an encoding that can't be searched for secrets",
@@ -46,16 +51,20 @@ impl Download<'_> {
             .into());
         }
         self.received.status = Some(answer.status);
-        let small = if is_unpacked {
-            None
-        } else {
-            self.take_small(answer, source)
+        let ahead = self.read_ahead(answer, source).await?;
+        let small = match &ahead {
+            Some(ahead) if ahead.is_whole => Some(self.minted(answer, &ahead.bytes).await?),
+            None if !is_unpacked => self.take_small(answer, source),
+            Some(_) | None => None,
         };
         let outgoing = match &small {
             Some(body) => Outgoing::Length(u64::try_from(body.len()).unwrap_or(0)),
+            None if ahead.is_some() => self.streamed(),
             None => self.outgoing(answer, scrubber.is_some()),
         };
         let keep_alive = self.keep_alive && outgoing != Outgoing::UntilClose;
+        // With what the body minted: the head may hold it too.
+        let scrubber = self.released.scrubber();
         let how = Rewrite {
             scrubber: scrubber.as_ref(),
             outgoing,
@@ -70,9 +79,45 @@ impl Download<'_> {
                 out.extend_from_slice(&body);
                 self.write_out(to, &mut out).await?;
             }
-            None => self.stream(answer, (source, to), outgoing, out).await?,
+            None => {
+                let ahead = ahead.map(|ahead| ahead.bytes).unwrap_or_default();
+                let ways = (source, to);
+                self.stream(answer, ways, outgoing, (&ahead, out)).await?;
+            }
         }
         Ok(keep_alive)
+    }
+
+    /// Reads an answer that may mint, as far as it is looked at.
+    async fn read_ahead(
+        &self,
+        answer: &mut Answer,
+        source: &mut Source<'_>,
+    ) -> Result<Option<ReadAhead>, Stop> {
+        if self.minting.is_some() && minting::may_mint(answer) {
+            minting::read_ahead(answer, source).await.map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// A whole answer without what it mints, searched.
+    async fn minted(&mut self, answer: &Answer, packed: &[u8]) -> Result<Vec<u8>, Stop> {
+        let mut body = Zeroizing::new(Vec::with_capacity(packed.len()));
+        match answer.coding.unpack() {
+            None => body.extend_from_slice(packed),
+            Some(mut unpack) => {
+                unpack.push(packed, |bytes| body.extend_from_slice(bytes))?;
+                unpack.finish(|bytes| body.extend_from_slice(bytes))?;
+            }
+        }
+        if let Some(minting) = self.minting {
+            body = minting.keep(answer, self.released, body).await?;
+        }
+        let mut scrubbed = Vec::with_capacity(body.len());
+        let scrubber = self.released.scrubber();
+        self.received.reflected += scrub_whole(scrubber.as_ref(), &body, &mut scrubbed);
+        Ok(scrubbed)
     }
 
     /// A body that is there already is searched at once and keeps a length.
@@ -97,8 +142,15 @@ impl Download<'_> {
             }
             Body::Length(0) => Outgoing::Nothing,
             Body::Length(length) if !is_scrubbed => Outgoing::Length(length),
-            _ if self.is_http10 => Outgoing::UntilClose,
-            _ => Outgoing::Chunked,
+            _ => self.streamed(),
+        }
+    }
+
+    fn streamed(&self) -> Outgoing {
+        if self.is_http10 {
+            Outgoing::UntilClose
+        } else {
+            Outgoing::Chunked
         }
     }
 
@@ -107,9 +159,11 @@ impl Download<'_> {
         answer: &mut Answer,
         (source, to): (&mut Source<'_>, &mut Writer<'_>),
         outgoing: Outgoing,
-        mut out: Vec<u8>,
+        (ahead, mut out): (&[u8], Vec<u8>),
     ) -> Result<(), Stop> {
         let mut way = Way::new(self.released, answer, outgoing);
+        way.pass(ahead, &mut out)?;
+        self.settle(&way)?;
         loop {
             let unread = source.buffer.unread();
             match answer.body.step(unread).map_err(answer::of_answer)? {
@@ -180,7 +234,7 @@ impl Download<'_> {
 struct Way<'a> {
     released: &'a Released,
     scrub: BodyScrub<'a>,
-    gunzip: Option<Gunzip>,
+    unpack: Option<Unpack>,
     /// Where the messages of gRPC end: both sides may wait for the end of one.
     messages: Option<Messages>,
     /// An encoding that passes as it is, because nothing was released when the answer began.
@@ -199,7 +253,7 @@ impl<'a> Way<'a> {
         Self {
             released,
             scrub: BodyScrub::new(released),
-            gunzip: (scrubs && coding == Coding::Gzip).then(Gunzip::new),
+            unpack: coding.unpack().filter(|_| scrubs),
             messages: is_grpc.then(Messages::default),
             opaque_since: (!scrubs && coding != Coding::Identity).then(|| released.version()),
             outgoing,
@@ -225,9 +279,9 @@ impl<'a> Way<'a> {
                 return Err(Stop::Gone);
             }
             self.clean.extend_from_slice(piece);
-        } else if let Some(gunzip) = &mut self.gunzip {
+        } else if let Some(unpack) = &mut self.unpack {
             let (scrub, clean) = (&mut self.scrub, &mut self.clean);
-            gunzip.push(piece, |unpacked| scrub.push(unpacked, clean))?;
+            unpack.push(piece, |unpacked| scrub.push(unpacked, clean))?;
         } else {
             self.scrub.push(piece, &mut self.clean);
             if self.messages.as_mut().is_some_and(|m| m.ends_with(piece)) {
@@ -239,9 +293,9 @@ impl<'a> Way<'a> {
     }
 
     fn finish(&mut self, trailers: Option<&Head>, out: &mut Vec<u8>) -> Result<(), Stop> {
-        if let Some(gunzip) = &mut self.gunzip {
+        if let Some(unpack) = &mut self.unpack {
             let (scrub, clean) = (&mut self.scrub, &mut self.clean);
-            gunzip.finish(|unpacked| scrub.push(unpacked, clean))?;
+            unpack.finish(|unpacked| scrub.push(unpacked, clean))?;
         }
         self.scrub.finish(&mut self.clean);
         self.frame(out);

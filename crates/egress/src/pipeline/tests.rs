@@ -2,6 +2,7 @@
 //! Whole exchanges over loopback: a client, the pipeline with fake ports, and a scripted origin.
 
 mod ahead;
+mod answers;
 mod bodies;
 mod entries;
 mod framing;

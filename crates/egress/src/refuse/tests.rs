@@ -5,6 +5,7 @@ use crate::ports::{Answered, AtHand, Pending, Unlocked};
 use torno_notary_protocol::gate::Outcome;
 use torno_notary_protocol::receipt::Receipt;
 use torno_policy::facts::RequestFacts;
+use torno_policy::names::RecordSeq;
 
 #[derive(Default)]
 struct Told(Mutex<Vec<(String, u32)>>);
@@ -15,6 +16,9 @@ impl Ask for Told {
     }
     fn unlock<'a>(&'a self, _: &'a Receipt) -> Pending<'a, Result<Unlocked, Refusal>> {
         panic!("must not be unlocked")
+    }
+    fn mint(&self, _: RecordSeq, _: u32) -> Pending<'_, Result<Vec<String>, Refusal>> {
+        panic!("nothing was minted")
     }
     fn report(&self, _: Outcome) {
         panic!("nothing was allowed")

@@ -86,8 +86,14 @@ impl ScrubStream {
 
     fn run(&mut self, text: &[u8], is_last: bool, out: &mut Vec<u8>) {
         let scrubber = Arc::clone(&self.scrubber);
+        let held = if is_last {
+            text.len()
+        } else {
+            scrubber.hold(text)
+        };
         let mut from = 0;
-        while let Some(at) = scrubber.candidate(text, from) {
+        // What starts behind a window that may still come whole is decided after that one.
+        while let Some(at) = scrubber.candidate(text, from).filter(|at| *at < held) {
             from = at + 1;
             let rest = text.get(at..).unwrap_or_default();
             let Some(found) = scrubber.starts_with_window(rest) else {
@@ -108,11 +114,6 @@ impl ScrubStream {
                 }
             }
         }
-        let held = if is_last {
-            text.len()
-        } else {
-            scrubber.hold(text)
-        };
         let held_from = self.base + wide(held);
         if self.find.is_some_and(|find| find.end <= held_from) {
             self.close(out);

@@ -78,7 +78,10 @@ impl Notary {
         match (decision, version) {
             // What there is to watch for comes by receipt, whatever the connection.
             (Decision::Allow(permit), Some(version))
-                if pooled && !watches && is_served(&permit, serves.as_ref()) =>
+                if pooled
+                    && !watches
+                    && is_served(&permit, serves.as_ref())
+                    && self.minted(&permit, &facts).is_none() =>
             {
                 // The release is a record too; the next question finds the budget spent.
                 if let Some(session) = self.sessions.get_mut(permit.session()) {
@@ -200,7 +203,7 @@ impl Notary {
         let permit = &redeemable.permit;
         let session = self.sessions.get(permit.session());
         let tenant = &session.ok_or_else(session_unknown)?.tenant;
-        let version = permit.injection();
+        let version = permit.injection().filter(|_| !redeemable.minted);
         let version = version.map(|_| self.vault.version_for(tenant, permit));
         let version = version.transpose().map_err(|e| unlock_refusal(&e))?;
         let watching = if redeemable.watches {

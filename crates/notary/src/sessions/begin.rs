@@ -4,6 +4,7 @@
 //! itself: the desk's word is not enough.
 
 use super::{Pace, Session};
+use crate::minted::Minted;
 use crate::notary::{Notary, Now};
 use crate::receipts::Receipts;
 use crate::refusals::{record_unavailable, refusal, undecidable};
@@ -66,6 +67,7 @@ impl Notary {
             issued: issued.collect(),
             tripwires: tripwires.iter().filter_map(Tripwire::issued).collect(),
             placeholders,
+            minted: Minted::default(),
             begun_at,
             receipts: Receipts::default(),
             records: 1,

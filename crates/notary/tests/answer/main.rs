@@ -10,6 +10,7 @@
 )]
 
 mod content;
+mod minted;
 mod pace;
 mod release;
 mod sessions;

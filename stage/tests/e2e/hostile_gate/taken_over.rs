@@ -178,7 +178,9 @@ pub(crate) fn to_notary(notary: &Socket, message: &GateMessage) -> Reply {
         let credential = attached.first();
         return match message {
             // Said unasked, at a kill.
-            NotaryMessage::Revoke { .. } => continue,
+            NotaryMessage::Revoke { .. }
+            | NotaryMessage::Minted { .. }
+            | NotaryMessage::MintRefused { .. } => continue,
             NotaryMessage::Unlocked { .. } => Reply::Unlocked(credential.unwrap().byte_count()),
             NotaryMessage::UnlockRefused { refusal, .. } => Reply::Refused(refusal),
             NotaryMessage::Answers(mut answers) => match answers.remove(0).answer {

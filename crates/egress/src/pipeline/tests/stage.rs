@@ -68,6 +68,10 @@ pub(super) struct Notary {
     pub(super) reads_always: Mutex<bool>,
     /// The watch that each question said was taken up.
     pub(super) watches: Mutex<Vec<u64>>,
+    /// What stands for minted values; each may be used.
+    pub(super) minted: Mutex<Vec<Placeholder>>,
+    /// It names no minted value.
+    pub(super) mints_nothing: Mutex<bool>,
 }
 
 /// What a yes says.
@@ -118,6 +122,8 @@ impl Notary {
             injects: Mutex::default(),
             reads_always: Mutex::default(),
             watches: Mutex::default(),
+            minted: Mutex::default(),
+            mints_nothing: Mutex::default(),
         })
     }
 
@@ -136,6 +142,14 @@ impl Notary {
 
     pub(super) fn never() -> Arc<Self> {
         Self::new(|facts| panic!("must not be asked about {facts:?}"))
+    }
+
+    /// What stands for the minted value that a request presents.
+    fn presented(&self, facts: &RequestFacts) -> Option<String> {
+        let minted = self.minted.lock().unwrap();
+        let is_there =
+            |p: &&Placeholder| facts.presented.iter().any(|one| one.digest == p.digest());
+        minted.iter().find(is_there).map(|p| p.as_str().to_owned())
     }
 
     fn credential(&self) -> CredentialInTransit {
@@ -175,10 +189,12 @@ impl Ask for Notary {
                 .unwrap();
             self.watches.lock().unwrap().push(at_hand.watch);
             let watches = self.watched.lock().unwrap().is_some() && at_hand.watch != WATCH;
-            let unlock = yes.slot.is_some() || watches;
+            let minted = self.presented(facts);
+            let is_minted = minted.is_some();
+            let unlock = (yes.slot.is_some() && !is_minted) || watches;
             let c1 = CredentialName::parse("c1");
-            let pooled = at_hand.pooled && at_hand.serves == c1.ok() && !watches;
-            *self.injects.lock().unwrap() = yes.slot.is_some();
+            let pooled = at_hand.pooled && at_hand.serves == c1.ok() && !watches && !is_minted;
+            *self.injects.lock().unwrap() = yes.slot.is_some() && !is_minted;
             let credential = (pooled && yes.slot.is_some()).then(|| self.credential());
             let allowed = Box::new(Allowed {
                 record,
@@ -194,8 +210,9 @@ impl Ask for Notary {
                     credential: CredentialName::parse("c1").unwrap(),
                     slot,
                     mode: yes.mode.unwrap_or(Mode::PlaceholderOrInject),
-                    placeholder: placeholder().as_str().to_owned(),
+                    placeholder: minted.unwrap_or_else(|| placeholder().as_str().to_owned()),
                 }),
+                minted: is_minted,
                 own_credentials: yes.own_credentials,
                 unlock,
                 transcripts: yes.transcripts,
@@ -222,6 +239,20 @@ impl Ask for Notary {
                     .collect(),
                 injected: injects.then(|| self.credential()),
             })
+        })
+    }
+
+    fn mint(&self, _: RecordSeq, count: u32) -> Pending<'_, Result<Vec<String>, Refusal>> {
+        Box::pin(async move {
+            if *self.mints_nothing.lock().unwrap() {
+                return Err(no(Reason::LimitReached));
+            }
+            let mut minted = self.minted.lock().unwrap();
+            let first = u8::try_from(100 + minted.len()).unwrap();
+            let numbers = (first..).take(usize::try_from(count).unwrap());
+            let made: Vec<_> = numbers.map(|n| Placeholder::new("", [n; 16])).collect();
+            minted.extend(made.iter().cloned());
+            Ok(made.iter().map(|p| p.as_str().to_owned()).collect())
         })
     }
 

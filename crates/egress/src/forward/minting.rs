@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Values that the far end made with a credential: an answer to a request that changes something
+//! and carried one is read whole where it is short and a text, and what it mints stays here. The
+//! sandbox gets placeholders, which stand for the values in this session alone.
+
+use super::answer::Answer;
+use super::body::{Body, Step};
+use super::{Stop, answer};
+use crate::ports::Ask;
+use crate::refuse::Fault;
+use crate::scrub::Released;
+use crate::wire::{Source, StreamError};
+use std::ops::Range;
+use torno_policy::names::{Endpoint, RecordSeq};
+use zeroize::Zeroizing;
+
+mod shape;
+mod text;
+
+/// Who names minted values, and what the answer is to.
+#[derive(Clone, Copy)]
+pub(crate) struct Minting<'a> {
+    pub(crate) ask: &'a dyn Ask,
+    pub(crate) record: RecordSeq,
+    pub(crate) endpoint: &'a Endpoint,
+}
+
+/// LIMIT: an answer with tokens has a few KiB. A longer one streams and is not looked at for what
+/// it mints.
+const READ_BYTES_MAX: usize = 64 * 1024;
+/// LIMIT: values in one answer; one more refuses it.
+const VALUES_MAX: usize = 16;
+
+/// What was read of a body, and whether that is all of it.
+pub(super) struct ReadAhead {
+    pub(super) bytes: Zeroizing<Vec<u8>>,
+    pub(super) is_whole: bool,
+}
+
+/// Whether an answer is looked at.
+pub(super) fn may_mint(answer: &Answer) -> bool {
+    (200..300).contains(&answer.status)
+        && answer.head.values("content-type").any(text::is_read)
+        && !answer.body.is_over()
+}
+
+/// Reads a body until its end or the bound.
+pub(super) async fn read_ahead(
+    answer: &mut Answer,
+    source: &mut Source<'_>,
+) -> Result<ReadAhead, Stop> {
+    let mut bytes = Zeroizing::new(Vec::with_capacity(READ_BYTES_MAX));
+    loop {
+        let unread = source.buffer.unread();
+        match answer.body.step(unread).map_err(answer::of_answer)? {
+            Step::Skip(count) => source.buffer.consume(count),
+            Step::Data(count) => {
+                let piece = unread.get(..count).unwrap_or_default();
+                let is_whole = bytes.len() + count <= READ_BYTES_MAX;
+                bytes.extend_from_slice(piece);
+                source.buffer.consume(count);
+                if !is_whole {
+                    return Ok(ReadAhead { bytes, is_whole });
+                }
+            }
+            Step::More => match source.more_of_body().await {
+                Ok(()) => {}
+                Err(StreamError::Gone) if matches!(answer.body, Body::UntilClose) => {
+                    answer.body = Body::Length(0);
+                }
+                Err(_) => return Err(Stop::Gone),
+            },
+            // Trailers of so short a text say nothing that is needed.
+            Step::Trailers(count, _) => {
+                source.buffer.consume(count);
+                answer.body = Body::Length(0);
+                let is_whole = true;
+                return Ok(ReadAhead { bytes, is_whole });
+            }
+            Step::End => {
+                answer.body = Body::Length(0);
+                let is_whole = true;
+                return Ok(ReadAhead { bytes, is_whole });
+            }
+        }
+    }
+}
+
+impl Minting<'_> {
+    /// Takes out what a text mints and puts placeholders in its place.
+    pub(super) async fn keep(
+        &self,
+        answer: &Answer,
+        released: &Released,
+        body: Zeroizing<Vec<u8>>,
+    ) -> Result<Zeroizing<Vec<u8>>, Stop> {
+        let is_json = answer.head.values("content-type").any(text::is_json);
+        let mut found = if is_json {
+            text::in_json(&body)
+        } else {
+            text::in_text(&body)
+        };
+        // What is a secret of the session already is no news: it is found and replaced as ever.
+        found.retain(|value| !released.knows(&value.value));
+        if found.is_empty() {
+            return Ok(body);
+        }
+        if found.len() > VALUES_MAX {
+            let hint = "the far end's answer holds more credentials than can be kept";
+            return Err(Fault::answer(hint).into());
+        }
+        let mut values: Vec<&Zeroizing<Vec<u8>>> = Vec::new();
+        for one in &found {
+            if !values
+                .iter()
+                .any(|known| known.as_slice() == one.value.as_slice())
+            {
+                values.push(&one.value);
+            }
+        }
+        let count = u32::try_from(values.len()).unwrap_or(u32::MAX);
+        let placeholders = self.ask.mint(self.record, count).await?;
+        if placeholders.len() != values.len() {
+            return Err(Fault::answer("the answer's credentials could not be kept").into());
+        }
+        for (value, placeholder) in values.iter().zip(&placeholders) {
+            released.keep_minted(placeholder, self.endpoint, value)?;
+        }
+        let stands_for = |value: &Zeroizing<Vec<u8>>| {
+            let mut known = values.iter();
+            let known = known.position(|known| known.as_slice() == value.as_slice());
+            let placeholder = known.and_then(|at| placeholders.get(at));
+            placeholder.map_or("[redacted]", String::as_str)
+        };
+        let mut out = Zeroizing::new(Vec::with_capacity(body.len() + READ_BYTES_MAX));
+        let mut done = 0;
+        for one in &found {
+            out.extend_from_slice(body.get(done..one.place.start).unwrap_or_default());
+            out.extend_from_slice(stands_for(&one.value).as_bytes());
+            done = one.place.end;
+        }
+        out.extend_from_slice(body.get(done..).unwrap_or_default());
+        Ok(out)
+    }
+}
+
+/// Where the values of a JSON text stand.
+pub(crate) fn minted_places(text: &[u8]) -> Vec<Range<usize>> {
+    let values = text::in_json(text).into_iter();
+    values.map(|value| value.place).collect()
+}
+
+/// A value that a text mints.
+struct Value {
+    /// Where it stands in the text.
+    place: Range<usize>,
+    /// What it is, unescaped.
+    value: Zeroizing<Vec<u8>>,
+}
