@@ -14,10 +14,10 @@ use torno_policy::names::CredentialName;
 /// RFC 6455 §1.3.
 const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 const MASK: [u8; 4] = [1, 2, 3, 4];
-const TEXT: u8 = 0x81;
-const BINARY: u8 = 0x82;
-const CLOSE: u8 = 0x88;
-const PING: u8 = 0x89;
+pub(super) const TEXT: u8 = 0x81;
+pub(super) const BINARY: u8 = 0x82;
+pub(super) const CLOSE: u8 = 0x88;
+pub(super) const PING: u8 = 0x89;
 
 fn handshake(more: &str) -> String {
     format!(
@@ -35,11 +35,15 @@ fn switched(more: &str) -> String {
 }
 
 /// A frame of the far end.
-fn frame(first: u8, payload: impl AsRef<[u8]>) -> Vec<u8> {
+pub(super) fn frame(first: u8, payload: impl AsRef<[u8]>) -> Vec<u8> {
     let payload = payload.as_ref();
     let mut out = vec![first];
     match u8::try_from(payload.len()) {
         Ok(short @ 0..126) => out.push(short),
+        _ if payload.len() > 0xffff => {
+            out.push(127);
+            out.extend((payload.len() as u64).to_be_bytes());
+        }
         _ => {
             out.push(126);
             out.extend(u16::try_from(payload.len()).unwrap().to_be_bytes());
@@ -50,7 +54,7 @@ fn frame(first: u8, payload: impl AsRef<[u8]>) -> Vec<u8> {
 }
 
 /// A frame of the client.
-fn masked(first: u8, payload: impl AsRef<[u8]>) -> Vec<u8> {
+pub(super) fn masked(first: u8, payload: impl AsRef<[u8]>) -> Vec<u8> {
     let payload = payload.as_ref();
     let mut out = frame(first, payload);
     out.truncate(out.len() - payload.len());
@@ -61,7 +65,9 @@ fn masked(first: u8, payload: impl AsRef<[u8]>) -> Vec<u8> {
 }
 
 /// One frame: its first byte, whether it is masked, its payload.
-async fn heard<S: AsyncRead + Unpin>(stream: &mut S) -> std::io::Result<(u8, bool, Vec<u8>)> {
+pub(super) async fn heard<S: AsyncRead + Unpin>(
+    stream: &mut S,
+) -> std::io::Result<(u8, bool, Vec<u8>)> {
     let reading = async {
         let (first, second) = (stream.read_u8().await?, stream.read_u8().await?);
         let length = match second & 127 {
@@ -99,7 +105,7 @@ async fn message<S: AsyncRead + Unpin>(stream: &mut S) -> (u8, Vec<u8>) {
     (first | 0x80, payload)
 }
 
-async fn close_code<S: AsyncRead + Unpin>(stream: &mut S) -> u16 {
+pub(super) async fn close_code<S: AsyncRead + Unpin>(stream: &mut S) -> u16 {
     let (first, _, payload) = heard(stream).await.unwrap();
     assert_eq!(first, CLOSE, "{payload:?}");
     u16::from_be_bytes([payload[0], payload[1]])
@@ -115,10 +121,10 @@ async fn head<S: AsyncRead + Unpin>(stream: &mut S) -> String {
 }
 
 /// Both ends of a WebSocket, with a pipeline between.
-struct Socket {
+pub(super) struct Socket {
     stage: Stage,
-    client: TcpStream,
-    far: TcpStream,
+    pub(super) client: TcpStream,
+    pub(super) far: TcpStream,
     /// The head that the far end got, and the one that the client was told.
     asked: String,
     told: String,
@@ -155,7 +161,7 @@ async fn socket_with(limits: Limits, request: &str, answer: &str) -> Socket {
     }
 }
 
-async fn socket() -> Socket {
+pub(super) async fn socket() -> Socket {
     socket_with(Limits::default(), "", "").await
 }
 
