@@ -201,12 +201,13 @@ fn row(name: &str, counts: &Counts) -> String {
         allowed,
         passed,
         unseen,
+        cut,
         unjudged,
     } = counts;
     let refused: usize = refused.values().sum();
     format!(
         "{name:18} {sent:5} sent {refused:5} refused {allowed:5} allowed {passed:5} passed as judged \
-         {unseen:4} unseen {:3} unjudged",
+         ({cut} cut) {unseen:4} unseen {:3} unjudged",
         unjudged.len()
     )
 }
@@ -224,6 +225,7 @@ fn json(arguments: &Arguments, rows: &[(String, Counts)]) -> String {
             "allowed": counts.allowed,
             "passed_as_judged": counts.passed,
             "unseen": counts.unseen,
+            "cut": counts.cut,
             "unjudged": counts.unjudged,
         });
         let _ = writeln!(text, "{row}");

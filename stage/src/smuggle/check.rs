@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Compares what was judged, what left, and what the application at the far end saw.
 
-use super::wire::Seen;
+use super::wire::{Seen, Sent, digest};
 use std::collections::BTreeMap;
 
 /// A request that was allowed: method, target and host.
@@ -20,6 +20,8 @@ pub struct Counts {
     pub passed: usize,
     /// Of these, those that no application saw: the far end refused, or the payload broke off.
     pub unseen: usize,
+    /// Of those that passed: the body broke off, and the server handed over what had come.
+    pub cut: usize,
     /// Requests that were not judged as they were seen. None may be.
     pub unjudged: Vec<String>,
 }
@@ -32,7 +34,7 @@ impl Counts {
     #[must_use]
     pub fn compare(
         judged: Vec<Judged>,
-        sent: Vec<Result<Vec<Seen>, String>>,
+        sent: Vec<Result<Vec<Sent>, String>>,
         seen: &[Seen],
     ) -> Self {
         let mut counts = Self {
@@ -43,31 +45,34 @@ impl Counts {
         for judged in judged {
             *allowed.entry(judged).or_default() += 1;
         }
-        let mut left: BTreeMap<Judged, Vec<Option<String>>> = BTreeMap::new();
+        let mut left: BTreeMap<Judged, Vec<Sent>> = BTreeMap::new();
         for read in sent {
             match read {
                 Err(odd) => counts.unjudged.push(format!("left in an odd form: {odd}")),
                 Ok(requests) => {
                     for request in requests {
-                        let key = key(&request);
+                        let key = (
+                            request.method.clone(),
+                            request.target.clone(),
+                            request.host.clone(),
+                        );
                         if !take(&mut allowed, &key) {
                             counts
                                 .unjudged
                                 .push(format!("left without a yes: {request:?}"));
                         }
-                        left.entry(key).or_default().push(request.body);
+                        left.entry(key).or_default().push(request);
                     }
                 }
             }
         }
         for request in seen {
-            let bodies = left.entry(key(request)).or_default();
-            // A body that broke off here may have been whole on the wire; never the other way.
-            let is_it = |body: &Option<String>| request.body.is_none() || *body == request.body;
-            match bodies.iter().position(is_it) {
+            let sent = left.entry(key(request)).or_default();
+            match sent.iter().position(|sent| is_of(request, sent)) {
                 Some(at) => {
-                    bodies.swap_remove(at);
+                    let sent = sent.swap_remove(at);
                     counts.passed += 1;
+                    counts.cut += usize::from(!sent.is_whole && request.body.is_some());
                 }
                 None => counts
                     .unjudged
@@ -77,6 +82,19 @@ impl Counts {
         counts.unseen = counts.allowed.saturating_sub(counts.passed);
         counts
     }
+}
+
+/// Whether what was seen is what was sent. Of a body that broke off some servers hand over what
+/// had come as if it were all.
+fn is_of(seen: &Seen, sent: &Sent) -> bool {
+    let Some(body) = &seen.body else {
+        return true;
+    };
+    if sent.is_whole {
+        return *body == digest(&sent.body);
+    }
+    let begun = |length| sent.body.get(..length).map(digest);
+    (0..=sent.body.len()).any(|length| begun(length).as_ref() == Some(body))
 }
 
 fn key(seen: &Seen) -> Judged {

@@ -5,8 +5,8 @@
 
 use sha2::{Digest, Sha256};
 
-/// One request, as it went over the wire or as a far end's application saw it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+/// One request, as the application at a far end saw it.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     /// The method.
     pub method: String,
@@ -14,15 +14,30 @@ pub struct Seen {
     pub target: String,
     /// The host, with its port if it was written.
     pub host: String,
-    /// SHA-256 of the body, hex, when all of it came.
+    /// SHA-256 of the body, hex, when the application was given one.
     pub body: Option<String>,
+}
+
+/// One request, as it went over the wire.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sent {
+    /// The method.
+    pub method: String,
+    /// The target.
+    pub target: String,
+    /// The host.
+    pub host: String,
+    /// The body, without its framing, as far as it came.
+    pub body: Vec<u8>,
+    /// All of it came.
+    pub is_whole: bool,
 }
 
 /// Reads everything that was sent on one connection.
 ///
 /// # Errors
 /// What is not in the one form, in words.
-pub fn read(mut bytes: &[u8]) -> Result<Vec<Seen>, String> {
+pub fn read(mut bytes: &[u8]) -> Result<Vec<Sent>, String> {
     let mut requests = Vec::new();
     while !bytes.is_empty() {
         let Some(end) = memchr::memmem::find(bytes, b"\r\n\r\n") else {
@@ -30,18 +45,21 @@ pub fn read(mut bytes: &[u8]) -> Result<Vec<Seen>, String> {
             return Ok(requests);
         };
         let (head, rest) = bytes.split_at_checked(end + 4).unwrap_or_default();
-        let (mut seen, framing) = head_of(head)?;
-        let (body, left) = match framing {
-            Framing::Length(length) => match rest.split_at_checked(length) {
-                Some((body, left)) => (Some(body.to_vec()), left),
-                None => (None, &[][..]),
-            },
+        let (mut sent, framing) = head_of(head)?;
+        let left = match framing {
+            Framing::Length(length) => {
+                let (body, left) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+                sent.body = body.to_vec();
+                sent.is_whole = body.len() == length;
+                left
+            }
             Framing::Chunked => {
-                chunks(rest)?.map_or((None, &[][..]), |(body, left)| (Some(body), left))
+                let left = chunks(rest, &mut sent.body)?;
+                sent.is_whole = left.is_some();
+                left.unwrap_or_default()
             }
         };
-        seen.body = body.map(digest);
-        requests.push(seen);
+        requests.push(sent);
         bytes = left;
     }
     Ok(requests)
@@ -58,7 +76,7 @@ enum Framing {
     Chunked,
 }
 
-fn head_of(head: &[u8]) -> Result<(Seen, Framing), String> {
+fn head_of(head: &[u8]) -> Result<(Sent, Framing), String> {
     let odd = |what: &str| format!("{what}: {:?}", String::from_utf8_lossy(head));
     let plain = |byte: &u8| *byte >= b' ' && *byte != 0x7f || *byte == b'\t';
     let text = head.strip_suffix(b"\r\n\r\n").unwrap_or(head);
@@ -119,18 +137,18 @@ fn head_of(head: &[u8]) -> Result<(Seen, Framing), String> {
         ([], [b"chunked"]) => Framing::Chunked,
         _ => return Err(odd("not one framing")),
     };
-    let seen = Seen {
+    let sent = Sent {
         method: (*method).to_owned(),
         target: (*target).to_owned(),
         host: String::from_utf8_lossy(host).into_owned(),
-        body: None,
+        body: Vec::new(),
+        is_whole: false,
     };
-    Ok((seen, framing))
+    Ok((sent, framing))
 }
 
-/// A whole chunked body and what follows it; nothing while it is not whole.
-fn chunks(mut bytes: &[u8]) -> Result<Option<(Vec<u8>, &[u8])>, String> {
-    let mut body = Vec::new();
+/// Adds a chunked body, and gives what follows it; nothing while it is not whole.
+fn chunks<'b>(mut bytes: &'b [u8], body: &mut Vec<u8>) -> Result<Option<&'b [u8]>, String> {
     loop {
         let Some(end) = memchr::memmem::find(bytes, b"\r\n") else {
             return Ok(None);
@@ -154,9 +172,10 @@ fn chunks(mut bytes: &[u8]) -> Result<Option<(Vec<u8>, &[u8])>, String> {
             } else {
                 memchr::memmem::find(rest, b"\r\n\r\n").map(|at| at + 4)
             };
-            return Ok(end.map(|end| (body, rest.get(end..).unwrap_or_default())));
+            return Ok(end.map(|end| rest.get(end..).unwrap_or_default()));
         }
         let Some((data, rest)) = rest.split_at_checked(length) else {
+            body.extend_from_slice(rest);
             return Ok(None);
         };
         body.extend_from_slice(data);
@@ -179,8 +198,14 @@ mod tests {
                    3\r\nabc\r\n0\r\nX-T: a\r\n\r\nPOST /ok/c HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\ncut";
         let seen = read(two.as_bytes()).unwrap();
         assert_eq!(seen.len(), 3);
-        assert_eq!(seen[1].body, Some(digest("abc")));
-        assert_eq!(seen[2].body, None);
+        assert_eq!(
+            (seen[1].body.as_slice(), seen[1].is_whole),
+            (&b"abc"[..], true)
+        );
+        assert_eq!(
+            (seen[2].body.as_slice(), seen[2].is_whole),
+            (&b"cut"[..], false)
+        );
         for odd in [
             "GET /a HTTP/1.1\r\nHost: h\r\nHost: h\r\n\r\n",
             "GET /a HTTP/1.1\r\n\r\n",

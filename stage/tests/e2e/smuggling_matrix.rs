@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use torno_stage::smuggle::origins::{FarEnd, Tools};
 use torno_stage::smuggle::tee::{self, Kept};
-use torno_stage::smuggle::wire::{self, Seen};
+use torno_stage::smuggle::wire;
 use torno_stage::smuggle::{Counts, Judged, Speaks, Split, payloads};
 use torno_stage::unwalled::PYTHON;
 use torno_stage::world::authority::Authority;
@@ -130,12 +130,8 @@ fn judged(stage: &Stage, host: &str) -> Vec<Judged> {
     .collect()
 }
 
-fn without_queries(mut all: Vec<Seen>) -> Vec<Seen> {
-    for seen in &mut all {
-        let path = seen.target.split('?').next().unwrap_or_default();
-        seen.target = path.to_owned();
-    }
-    all
+fn without_query(target: &mut String) {
+    target.truncate(target.find('?').unwrap_or(target.len()));
 }
 
 // ATTACK: 045, 047, 049, 051, 052, 053, 054, 055, 059, 064, 073, 075, 077, 080
@@ -173,9 +169,16 @@ fn no_far_end_sees_a_request_that_was_not_judged() {
         std::thread::sleep(SETTLED);
         for (far, mark) in far_ends.iter().zip(before.borrow_mut().iter_mut()) {
             let (kept, seen) = (far.kept.connections(), far.far.book.seen());
+            let mut fresh = seen[mark.1..].to_vec();
+            fresh
+                .iter_mut()
+                .for_each(|seen| without_query(&mut seen.target));
             let left = kept[mark.0..].iter().map(|bytes| wire::read(bytes));
-            let left = left.map(|read| read.map(without_queries));
-            let fresh = without_queries(seen[mark.1..].to_vec());
+            let left = left.map(|mut read| {
+                let all = read.iter_mut().flatten();
+                all.for_each(|sent| without_query(&mut sent.target));
+                read
+            });
             *mark = (kept.len(), seen.len());
             let counts = Counts::compare(judged(stage, &far.name), left.collect(), &fresh);
             println!("{level}: {}: {counts:?}", far.name);

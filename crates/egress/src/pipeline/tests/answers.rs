@@ -87,7 +87,9 @@ fn answers(mut heard: &str) -> Result<Vec<(String, String)>, String> {
         }
         let field = |name: &str| {
             let mut lines = head.split("\r\n").filter_map(|line| line.split_once(": "));
-            lines.find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+            lines
+                .find(|(n, _)| n.eq_ignore_ascii_case(name))
+                .map(|(_, value)| value)
         };
         let status = &head[9..12];
         let (body, left) = if status.starts_with('1') || ["204", "304"].contains(&status) {
@@ -97,7 +99,9 @@ fn answers(mut heard: &str) -> Result<Vec<(String, String)>, String> {
             rest.split_at_checked(length).unwrap_or((rest, ""))
         } else if field("transfer-encoding").is_some() {
             let end = rest.find("0\r\n").map_or(rest.len(), |at| {
-                rest[at..].find("\r\n\r\n").map_or(rest.len(), |end| at + end + 4)
+                rest[at..]
+                    .find("\r\n\r\n")
+                    .map_or(rest.len(), |end| at + end + 4)
             });
             rest.split_at(end)
         } else {
@@ -115,29 +119,44 @@ async fn no_answer_that_hides_in_another_is_taken_for_one() {
     let mut wrong = Vec::new();
     for head in HEADS {
         let hostile = format!("{}{HIDDEN}", head.replace('@', &HIDDEN.len().to_string()));
-        let script: Script = Arc::new(move |request: &[u8]| match request.starts_with(b"GET /second") {
-            true => b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecond".to_vec(),
-            false => hostile.clone().into_bytes(),
-        });
+        let script: Script =
+            Arc::new(
+                move |request: &[u8]| match request.starts_with(b"GET /second") {
+                    true => b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecond".to_vec(),
+                    false => hostile.clone().into_bytes(),
+                },
+            );
         let stage = stage(Notary::yes(), script).await;
         let heard = stage.send([get("/first"), get("/second")].concat()).await;
         match answers(&heard) {
             Err(fault) => wrong.push(format!("{head:?}: {fault}")),
             Ok(answers) => {
-                let finals = answers.iter().filter(|(head, _)| !head.starts_with("HTTP/1.1 1"));
+                let finals = answers
+                    .iter()
+                    .filter(|(head, _)| !head.starts_with("HTTP/1.1 1"));
                 let hidden = |(head, _): &(String, String)| head.contains("X-Hidden");
                 // Where an interim answer came first, what followed it is the answer.
-                let interim = ["100", "102", "103", "199"].iter().any(|s| head[9..].starts_with(s));
+                let interim = ["100", "102", "103", "199"]
+                    .iter()
+                    .any(|s| head[9..].starts_with(s));
                 if finals.count() > 2 || (!interim && answers.iter().any(hidden)) {
                     wrong.push(format!("{head:?}: {heard:?}"));
                 }
                 let second = answers.iter().filter(|(_, body)| body.contains("second"));
-                let is_last = answers.last().is_some_and(|(_, body)| body.contains("second"));
+                let is_last = answers
+                    .last()
+                    .is_some_and(|(_, body)| body.contains("second"));
                 if second.count() > 0 && !is_last {
                     wrong.push(format!("{head:?}: in another order: {heard:?}"));
                 }
             }
         }
     }
-    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), HEADS.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {}:\n{}",
+        wrong.len(),
+        HEADS.len(),
+        wrong.join("\n")
+    );
 }

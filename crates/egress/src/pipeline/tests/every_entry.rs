@@ -94,8 +94,7 @@ const fn method(attack: &'static str, method: &'static str) -> Odd {
     Odd {
         attack,
         method,
-        // A CONNECT in a tunnel or on the proxy names no host and port here.
-        refused: &["bad_method", "malformed_request", "bad_port", "bad_host"],
+        refused: &["bad_method", "malformed_request", "unknown_protocol"],
         ..USUAL
     }
 }
@@ -272,7 +271,7 @@ fn reason(said: &[u8]) -> String {
     if said.ends_with("ok") {
         return "passed".to_owned();
     }
-    let reason = said.split("\"reason\":\"").nth(1);
+    let reason = said.split("\"code\":\"").nth(1);
     reason
         .and_then(|rest| rest.split('"').next())
         .unwrap_or(&said)

@@ -60,9 +60,10 @@ impl Case {
     }
 }
 
-/// The messages in frames, fragments together, and the control frames, each in their order.
+/// The whole messages in frames, fragments together, and the control frames, each in their order.
 fn assembled(frames: &[(u8, Vec<u8>)]) -> Vec<(u8, Vec<u8>)> {
     let (mut messages, mut controls) = (Vec::<(u8, Vec<u8>)>::new(), Vec::new());
+    let mut is_whole = true;
     for (first, payload) in frames {
         match first & 0x0f {
             8.. => {
@@ -70,10 +71,16 @@ fn assembled(frames: &[(u8, Vec<u8>)]) -> Vec<(u8, Vec<u8>)> {
                 if *first == CLOSE {
                     break;
                 }
+                continue;
             }
             0 => messages.last_mut().unwrap().1.extend(payload),
             kind => messages.push((0x80 | kind, payload.clone())),
         }
+        is_whole = first & 0x80 != 0;
+    }
+    // What is held for the search of a message that never ends never passes.
+    if !is_whole {
+        messages.pop();
     }
     messages.append(&mut controls);
     messages
@@ -86,21 +93,22 @@ enum Side {
     FarEnd,
 }
 
-/// Reads frames until a close, the end, or silence.
+/// Said behind the frames of a case that does not close.
+const AFTER: (u8, &[u8]) = (PING, b"after the case");
+
+/// Reads frames until a close, the one behind a case, or the end.
 async fn heard_out(stream: &mut TcpStream) -> Vec<(u8, Vec<u8>)> {
     let mut frames = Vec::new();
-    loop {
-        let next = tokio::time::timeout(Duration::from_millis(300), heard(stream));
-        match next.await {
-            Ok(Ok((first, _, payload))) => {
-                frames.push((first, payload));
-                if first == CLOSE {
-                    return frames;
-                }
-            }
-            Ok(Err(_)) | Err(_) => return frames,
+    while let Ok((first, _, payload)) = heard(stream).await {
+        if (first, payload.as_slice()) == AFTER {
+            break;
+        }
+        frames.push((first, payload));
+        if first == CLOSE {
+            break;
         }
     }
+    frames
 }
 
 async fn judge(case: &Case, side: Side) -> Result<(), String> {
@@ -112,9 +120,11 @@ async fn judge(case: &Case, side: Side) -> Result<(), String> {
     let bytes: Vec<u8> = case
         .frames
         .iter()
+        .map(|(first, payload)| (*first, payload.as_slice()))
+        .chain([AFTER])
         .flat_map(|(first, payload)| match side {
-            Side::Client => masked(*first, payload),
-            Side::FarEnd => frame(*first, payload),
+            Side::Client => masked(first, payload),
+            Side::FarEnd => frame(first, payload),
         })
         .collect();
     let sending = async {
@@ -193,5 +203,5 @@ fn the_table_is_as_long_as_it_says() {
     let all = [frames::cases(), texts::cases(), closing::cases()];
     let count: usize = all.iter().map(Vec::len).sum();
     // docs/campaigns/protocols.md names the number.
-    assert_eq!(count, 0);
+    assert_eq!(count, 242);
 }

@@ -165,14 +165,14 @@ fn refused() -> Vec<Case> {
     let mut cases: Vec<_> = refused
         .into_iter()
         .map(|(section, what, bytes)| {
-            case(section, what, and(&bytes), Right::Connection(COMPRESSION))
+            case(section, what, and(&bytes), Right::Unspecific(COMPRESSION))
         })
         .collect();
     cases.push(case(
         "6.3",
         "a table larger than was offered",
         before(&[0x3f, 0xe2, 0x1f]),
-        Right::Connection(COMPRESSION),
+        Right::Unspecific(COMPRESSION),
     ));
     cases
 }

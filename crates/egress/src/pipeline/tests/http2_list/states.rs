@@ -200,7 +200,7 @@ fn streams() -> Vec<Case> {
             "5.1",
             "half closed: data",
             [get(1), data(1)].concat(),
-            Right::Stream(CLOSED),
+            Right::Unspecific(CLOSED),
         ),
         case(
             "5.1",
@@ -297,7 +297,7 @@ fn streams() -> Vec<Case> {
             "5.4.1",
             "after an error nothing is served",
             [sized(PING, 0, 0, 7), get(1)].concat(),
-            Right::Connection(SIZE),
+            Right::Unspecific(SIZE),
         ),
     ]
 }
@@ -379,13 +379,13 @@ fn data_and_headers() -> Vec<Case> {
             "6.3",
             "priority cut",
             sized(PRIORITY, 0, 1, 4),
-            Right::OneOf(&[SIZE]),
+            Right::Unspecific(SIZE),
         ),
         case(
             "6.3",
             "priority too long",
             sized(PRIORITY, 0, 1, 6),
-            Right::OneOf(&[SIZE]),
+            Right::Unspecific(SIZE),
         ),
         case(
             "6.4",
@@ -397,13 +397,13 @@ fn data_and_headers() -> Vec<Case> {
             "6.4",
             "reset cut",
             [post(1), sized(RST_STREAM, 0, 1, 3)].concat(),
-            Right::Connection(SIZE),
+            Right::Unspecific(SIZE),
         ),
         case(
             "6.4",
             "reset too long",
             [post(1), sized(RST_STREAM, 0, 1, 5)].concat(),
-            Right::Connection(SIZE),
+            Right::Unspecific(SIZE),
         ),
         case(
             "6.4",
@@ -428,7 +428,7 @@ fn settings() -> Vec<Case> {
             "6.5",
             "an acknowledgement with content",
             frame(SETTINGS, ACK, 0, &setting(1, 0)),
-            Right::Connection(SIZE),
+            Right::Unspecific(SIZE),
         ),
         case(
             "6.5",
@@ -440,13 +440,13 @@ fn settings() -> Vec<Case> {
             "6.5",
             "settings cut",
             sized(SETTINGS, 0, 0, 5),
-            Right::Connection(SIZE),
+            Right::Unspecific(SIZE),
         ),
         case(
             "6.5",
             "settings with a rest",
             sized(SETTINGS, 0, 0, 7),
-            Right::Connection(SIZE),
+            Right::Unspecific(SIZE),
         ),
         case(
             "6.5",
@@ -461,7 +461,7 @@ fn settings() -> Vec<Case> {
             "6.5.2",
             "a window over its limit",
             one(4, 0x8000_0000),
-            Right::Connection(FLOW),
+            Right::Unspecific(FLOW),
         ),
         case(
             "6.5.2",
@@ -553,14 +553,14 @@ fn connection() -> Vec<Case> {
             frame(PING, 0, 1, &[0; 8]),
             Right::Connection(PROTOCOL),
         ),
-        case("6.7", "ping cut", ping(&[0; 6]), Right::Connection(SIZE)),
+        case("6.7", "ping cut", ping(&[0; 6]), Right::Unspecific(SIZE)),
         case(
             "6.7",
             "ping too long",
             ping(&[0; 9]),
-            Right::Connection(SIZE),
+            Right::Unspecific(SIZE),
         ),
-        case("6.7", "an empty ping", ping(&[]), Right::Connection(SIZE)),
+        case("6.7", "an empty ping", ping(&[]), Right::Unspecific(SIZE)),
         case(
             "6.8",
             "goaway of a stream",
@@ -571,7 +571,7 @@ fn connection() -> Vec<Case> {
             "6.8",
             "goaway cut",
             sized(GOAWAY, 0, 0, 7),
-            Right::Connection(SIZE),
+            Right::Unspecific(SIZE),
         ),
         case(
             "6.8",
@@ -603,13 +603,13 @@ fn windows() -> Vec<Case> {
             "6.9",
             "cut",
             sized(WINDOW_UPDATE, 0, 0, 3),
-            Right::Connection(SIZE),
+            Right::Unspecific(SIZE),
         ),
         case(
             "6.9",
             "too long",
             sized(WINDOW_UPDATE, 0, 0, 5),
-            Right::Connection(SIZE),
+            Right::Unspecific(SIZE),
         ),
         case(
             "6.9",
