@@ -145,7 +145,7 @@ async fn judge(case: &Case, side: Side) -> Result<(), String> {
             let (wanted, got) = (assembled(&case.frames), assembled(&got));
             (wanted == got)
                 .then_some(())
-                .ok_or(format!("{said}: heard {got:?}"))
+                .ok_or_else(|| format!("{said}: heard {got:?}"))
         }
         Right::Fails(code) => {
             let told = close_code(sender).await;
@@ -160,7 +160,7 @@ async fn judge(case: &Case, side: Side) -> Result<(), String> {
                 told == *code && other == Some((CLOSE, Some(&code_there.to_be_bytes()[..])));
             is_told
                 .then_some(())
-                .ok_or(format!("{said}: told {told}, the other {got:?}"))
+                .ok_or_else(|| format!("{said}: told {told}, the other {got:?}"))
         }
     }
 }

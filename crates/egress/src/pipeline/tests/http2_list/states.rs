@@ -63,7 +63,7 @@ fn frames() -> Vec<Case> {
         case(
             "4.1",
             "an unknown type",
-            [unknown.clone(), get(1)].concat(),
+            [unknown, get(1)].concat(),
             Right::Answered,
         ),
         case(
