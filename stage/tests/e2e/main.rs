@@ -54,7 +54,6 @@ mod roles_lack_what_is_forbidden;
 mod rules_know_what_is_said;
 mod scenarios;
 mod search;
-mod smuggling_matrix;
 mod stage;
 mod streams_and_exit_codes;
 mod submodules_lead_nowhere;
