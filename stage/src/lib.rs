@@ -22,6 +22,7 @@ pub mod crash;
 pub mod cut;
 pub mod daemon;
 pub mod props;
+pub mod smuggle;
 pub mod table;
 pub mod trial;
 pub mod unwalled;

@@ -17,6 +17,7 @@ mod packages;
 mod setup;
 mod shell;
 mod skips;
+mod smuggle;
 mod source;
 mod stock;
 mod tidy;
@@ -114,6 +115,21 @@ enum Campaign {
         #[arg(long)]
         seed: Option<u64>,
     },
+    /// Payloads that two readers could read in two ways, to real servers behind the pipeline.
+    Smuggle {
+        /// Far ends by name, with commas; all when absent.
+        #[arg(long)]
+        origins: Option<String>,
+        /// How many payloads; each is sent in four splits.
+        #[arg(long, default_value_t = 1_200)]
+        payloads: usize,
+        /// Draws the combinations.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Where the rows go, a JSON object for each far end.
+        #[arg(long)]
+        json: Option<PathBuf>,
+    },
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -161,6 +177,23 @@ fn run(task: &Task) -> anyhow::Result<()> {
         Task::Campaign {
             which: Campaign::Scrub { cases, seed },
         } => campaign::scrub(&root, *cases, *seed),
+        Task::Campaign {
+            which:
+                Campaign::Smuggle {
+                    origins,
+                    payloads,
+                    seed,
+                    json,
+                },
+        } => smuggle::run(
+            &root,
+            &smuggle::Matrix {
+                origins: origins.as_deref(),
+                payloads: *payloads,
+                seed: *seed,
+                json: json.as_deref(),
+            },
+        ),
         Task::Bench { which, json } => {
             let which = match which {
                 None => "all",

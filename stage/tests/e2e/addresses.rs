@@ -5,6 +5,7 @@
 //! twin that must connect.
 
 mod cases;
+mod denied;
 
 use crate::stage::{LEVELS, Ran, missing};
 use cases::{Case, Right};

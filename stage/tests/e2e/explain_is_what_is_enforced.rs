@@ -94,6 +94,7 @@ for line in open('requests.jsonl'):
     print(answer.status)
 ";
 
+// ATTACK: 243
 #[test]
 fn each_live_decision_is_explained_by_the_same_layer_and_rule() {
     for level in LEVELS {

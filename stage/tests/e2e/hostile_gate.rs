@@ -280,7 +280,7 @@ fn what_is_no_message_is_one_record_and_the_end_of_that_gate() {
     }
 }
 
-// ATTACK: 216
+// ATTACK: 163, 216
 #[test]
 fn a_flood_costs_its_own_session_and_nobody_else() {
     with_gates(

@@ -304,6 +304,7 @@ fn check(file: &str, sheet: &Sheet) {
 }
 
 // ATTACK: 005, 014, 015, 077, 078, 080, 083, 085, 086, 097, 098, 101
+// ATTACK: 161
 #[test]
 fn every_case_of_the_corpus_is_decided_as_it_says() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus");

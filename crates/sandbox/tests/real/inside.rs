@@ -90,6 +90,7 @@ print(subprocess.run(['su', '-c', 'id -u'], capture_output=True, text=True, stdi
     });
 }
 
+// ATTACK: 141
 // ATTACK: 144
 // ATTACK: 145
 #[test]

@@ -7,24 +7,24 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use torno_policy::Reason;
 
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const PRIORITY: u8 = 2;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PUSH_PROMISE: u8 = 5;
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
-const WINDOW_UPDATE: u8 = 8;
-const CONTINUATION: u8 = 9;
+pub(super) const DATA: u8 = 0;
+pub(super) const HEADERS: u8 = 1;
+pub(super) const PRIORITY: u8 = 2;
+pub(super) const RST_STREAM: u8 = 3;
+pub(super) const SETTINGS: u8 = 4;
+pub(super) const PUSH_PROMISE: u8 = 5;
+pub(super) const PING: u8 = 6;
+pub(super) const GOAWAY: u8 = 7;
+pub(super) const WINDOW_UPDATE: u8 = 8;
+pub(super) const CONTINUATION: u8 = 9;
 
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
+pub(super) const END_STREAM: u8 = 1;
+pub(super) const END_HEADERS: u8 = 4;
 
 const PROTOCOL_ERROR: u32 = 1;
 const ENHANCE_YOUR_CALM: u32 = 11;
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     let mut frame = length[1..].to_vec();
     frame.extend_from_slice(&[kind, flags]);
@@ -34,7 +34,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 /// A field that is spelled out and enters no table.
-fn field(name: &str, value: &str) -> Vec<u8> {
+pub(super) fn field(name: &str, value: &str) -> Vec<u8> {
     let mut block = vec![0];
     for text in [name, value] {
         assert!(text.len() < 127);
@@ -44,7 +44,7 @@ fn field(name: &str, value: &str) -> Vec<u8> {
     block
 }
 
-fn block(fields: &[(&str, &str)]) -> Vec<u8> {
+pub(super) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     fields.iter().flat_map(|(n, v)| field(n, v)).collect()
 }
 
@@ -56,7 +56,7 @@ const GET: [(&str, &str); 4] = [
 ];
 
 /// The usual fields, with some of them others.
-fn get_with(changes: &[(&str, &str)]) -> Vec<u8> {
+pub(super) fn get_with(changes: &[(&str, &str)]) -> Vec<u8> {
     let changed = |name: &str| changes.iter().find(|(n, _)| *n == name).map(|(_, v)| *v);
     let mut fields: Vec<_> = GET
         .iter()
@@ -78,10 +78,10 @@ enum End {
     Nothing,
 }
 
-struct Raw(TlsClient);
+pub(super) struct Raw(pub(super) TlsClient);
 
 impl Raw {
-    async fn to(stage: &Stage) -> Self {
+    pub(super) async fn to(stage: &Stage) -> Self {
         let stream = stage.captured(asked("allow.test", 443)).await;
         let tls = stage.tls_speaking(stream, "allow.test", &[b"h2"]).await;
         let mut raw = Self(tls.unwrap());
@@ -90,7 +90,7 @@ impl Raw {
         raw
     }
 
-    async fn send(&mut self, bytes: &[u8]) {
+    pub(super) async fn send(&mut self, bytes: &[u8]) {
         // A gate that ended the connection is seen by what it said.
         let _ = self.0.write_all(bytes).await;
         let _ = self.0.flush().await;

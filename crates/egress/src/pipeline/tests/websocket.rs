@@ -35,11 +35,15 @@ fn switched(more: &str) -> String {
 }
 
 /// A frame of the far end.
-fn frame(first: u8, payload: impl AsRef<[u8]>) -> Vec<u8> {
+pub(super) fn frame(first: u8, payload: impl AsRef<[u8]>) -> Vec<u8> {
     let payload = payload.as_ref();
     let mut out = vec![first];
     match u8::try_from(payload.len()) {
         Ok(short @ 0..126) => out.push(short),
+        _ if payload.len() > 0xffff => {
+            out.push(127);
+            out.extend((payload.len() as u64).to_be_bytes());
+        }
         _ => {
             out.push(126);
             out.extend(u16::try_from(payload.len()).unwrap().to_be_bytes());
@@ -162,7 +166,7 @@ pub(super) async fn open(stage: Stage, request: &str, answer: &str) -> Socket {
     }
 }
 
-async fn socket() -> Socket {
+pub(super) async fn socket() -> Socket {
     socket_with(Limits::default(), "", "").await
 }
 
