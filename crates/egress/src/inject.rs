@@ -3,7 +3,10 @@
 //! credential is exposed. The head lives in one zeroizing buffer of its exact size, so that no
 //! reallocation leaves a copy behind, and is dropped once it is written.
 
+mod password;
 mod slot;
+
+pub(crate) use password::{Password, unlock_password};
 
 use crate::connect::Upstream;
 use crate::head::Framing;
@@ -72,12 +75,7 @@ fn render(
     request: &Request,
     released: &Released,
 ) -> Result<OutgoingHead, Refusal> {
-    for (placeholder, credential) in &unlocked.watched {
-        // What can't stand in a header was never sent from here, so no far end can send it back.
-        if let Ok(value) = usable(credential) {
-            released.watch_for(placeholder, value)?;
-        }
-    }
+    take_up(&unlocked.watched, released)?;
     let path = &request.facts.path;
     let filled = match (&allowed.injection, &unlocked.injected) {
         (Some(injection), Some(credential)) => {
@@ -105,6 +103,17 @@ fn render(
     let mut head = Zeroizing::new(Vec::with_capacity(size));
     parts.iter().for_each(|part| head.extend_from_slice(part));
     Ok(OutgoingHead(head))
+}
+
+/// From now on answers are searched for these.
+fn take_up(watched: &[(String, CredentialInTransit)], released: &Released) -> Result<(), Refusal> {
+    for (placeholder, credential) in watched {
+        // What can't stand in a header was never sent from here, so no far end can send it back.
+        if let Ok(value) = usable(credential) {
+            released.watch_for(placeholder, value)?;
+        }
+    }
+    Ok(())
 }
 
 /// The value, when it can stand in a header.

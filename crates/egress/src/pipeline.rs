@@ -25,6 +25,7 @@ use crate::identify::{Arrival, AskedDestination};
 use crate::inject::{inject, revoked, undecidable};
 use crate::normalize::{RawRequest, Request, normalize, readable_target};
 use crate::ports::{AtHand, Ports};
+use crate::postgres::{Around, Cancels};
 use crate::refuse::{Fault, Refusals};
 use crate::report::Reporter;
 use crate::revoke::{Live, Revocations};
@@ -79,6 +80,7 @@ pub struct Pipeline {
     refusals: Refusals,
     random: &'static dyn SecureRandom,
     ahead: Arc<Semaphore>,
+    cancels: Arc<Cancels>,
 }
 
 impl fmt::Debug for Pipeline {
@@ -114,6 +116,7 @@ impl Pipeline {
             refusals: Refusals::new(Arc::clone(&ports.ask)),
             random: provider.secure_random,
             ahead: Arc::new(Semaphore::new(ahead::AHEAD_MAX)),
+            cancels: Arc::default(),
             ports,
         }))
     }
@@ -297,6 +300,23 @@ impl Pipeline {
             released: &self.released,
             live,
             random: self.random,
+        }
+    }
+
+    fn around_postgres<'a>(&'a self, live: &'a Live) -> Around<'a> {
+        Around {
+            ports: &self.ports,
+            limits: &self.limits,
+            usage: &self.usage,
+            authority: &self.authority,
+            connector: &self.connector,
+            pool: &self.pool,
+            released: &self.released,
+            revocations: &self.revocations,
+            refusals: &self.refusals,
+            random: self.random,
+            cancels: &self.cancels,
+            live,
         }
     }
 

@@ -18,8 +18,9 @@ use torno_policy::decide::{IssuedPlaceholder, Layers};
 use torno_policy::decision::{Layer, Permit, Reason, Refusal};
 use torno_policy::facts::RequestFacts;
 use torno_policy::grant::Grant;
-use torno_policy::names::{CredentialName, Generation, RecordSeq, SessionId, TenantName};
+use torno_policy::names::{CredentialName, Generation, RecordSeq, Scheme, SessionId, TenantName};
 use torno_policy::placeholder::Placeholder;
+use torno_policy::postgres::Deed;
 use torno_policy::standing::{Phase, Standing, State};
 
 mod begin;
@@ -100,7 +101,12 @@ impl Session {
             self.open.pop_first();
         }
         let credential = permit.injection().map(|i| i.credential.clone());
-        let writes = !matches!(facts.method.as_str(), "GET" | "HEAD" | "OPTIONS");
+        let writes = match facts.endpoint.scheme {
+            Scheme::Postgres => facts.method == Deed::Write.method(),
+            Scheme::Http | Scheme::Https => {
+                !matches!(facts.method.as_str(), "GET" | "HEAD" | "OPTIONS")
+            }
+        };
         self.open.insert(record, OpenRequest { credential, writes });
     }
 
@@ -111,7 +117,11 @@ impl Session {
     )]
     pub(crate) fn ended(&mut self, outcome: &Outcome) -> Option<Option<CredentialName>> {
         let open = self.open.remove(&outcome.record)?;
-        let succeeded = matches!(outcome.end, End::Completed { status } if status < 400);
+        let succeeded = match outcome.end {
+            End::Completed { status } => status < 400,
+            End::Carried => true,
+            End::Refused(_) | End::Aborted { .. } => false,
+        };
         if succeeded && open.writes && open.credential.is_some() {
             self.credentialed_writes += 1;
         }

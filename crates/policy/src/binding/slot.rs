@@ -4,6 +4,7 @@
 
 use super::PathPattern;
 use crate::names::{CREDENTIAL_WORD, RequestPath};
+use crate::postgres::{Access, Name};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
@@ -39,6 +40,13 @@ pub enum Slot {
         /// A pattern in which one segment holds `{credential}`, as in `/bot{credential}/**`.
         template: PathPattern,
     },
+    /// The password of a PostgreSQL user: whose, and of which database, is the binding's one path.
+    Postgres {
+        /// How far a connection may go.
+        access: Access,
+        /// The role that it takes before the client's first statement.
+        role: Option<Name>,
+    },
 }
 
 /// What a client has in a slot of the query or path.
@@ -70,7 +78,7 @@ impl Slot {
         match self {
             Self::Header { name, .. } => Some(name),
             Self::Basic { .. } => Some("authorization"),
-            Self::Query { .. } | Self::Path { .. } => None,
+            Self::Query { .. } | Self::Path { .. } | Self::Postgres { .. } => None,
         }
     }
 
@@ -79,7 +87,7 @@ impl Slot {
     #[must_use]
     pub fn held(&self, path: &RequestPath) -> Option<Held> {
         match self {
-            Self::Header { .. } | Self::Basic { .. } => None,
+            Self::Header { .. } | Self::Basic { .. } | Self::Postgres { .. } => None,
             Self::Query { parameter } => Some(query::held(path.query(), parameter)),
             Self::Path { template } => segment::held(template, path),
         }
@@ -89,7 +97,10 @@ impl Slot {
     #[must_use]
     pub fn named<'a>(&self, path: &'a RequestPath) -> Cow<'a, RequestPath> {
         match self {
-            Self::Header { .. } | Self::Basic { .. } | Self::Query { .. } => Cow::Borrowed(path),
+            Self::Header { .. }
+            | Self::Basic { .. }
+            | Self::Query { .. }
+            | Self::Postgres { .. } => Cow::Borrowed(path),
             Self::Path { template } => match segment::place(template, path) {
                 Some(place) => Cow::Owned(path.replaced(place, CREDENTIAL_WORD)),
                 None => Cow::Borrowed(path),
@@ -102,7 +113,7 @@ impl Slot {
     #[must_use]
     pub fn fill(&self, path: &RequestPath) -> Option<Filling> {
         let filling = match self {
-            Self::Header { .. } | Self::Basic { .. } => None,
+            Self::Header { .. } | Self::Basic { .. } | Self::Postgres { .. } => None,
             Self::Query { parameter } => {
                 let (before, after) = query::fill(path.query(), parameter)?;
                 let before = format!("{}?{before}", path.path());
@@ -130,13 +141,15 @@ impl Slot {
             (Self::Query { parameter }, Self::Query { parameter: other }) => {
                 fold(parameter) == fold(other)
             }
-            (Self::Path { .. }, Self::Path { .. }) => true,
+            (Self::Path { .. }, Self::Path { .. })
+            | (Self::Postgres { .. }, Self::Postgres { .. }) => true,
             _ => self.header_name().is_some() && self.header_name() == other.header_name(),
         }
     }
 }
 
-/// `header:authorization`, `basic:git`, `query:key`, `path:/bot{credential}/**`: for the record.
+/// `header:authorization`, `basic:git`, `query:key`, `path:/bot{credential}/**`, `postgres`: for the
+/// record.
 impl fmt::Display for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -144,6 +157,7 @@ impl fmt::Display for Slot {
             Self::Basic { user } => write!(f, "basic:{user}"),
             Self::Query { parameter } => write!(f, "query:{parameter}"),
             Self::Path { template } => write!(f, "path:{template}"),
+            Self::Postgres { .. } => f.write_str("postgres"),
         }
     }
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `torno secret bind`: arguments → one row of the vault.
 
+mod database;
 mod template;
 
 use crate::stop::{Outcome, Stop};
 use crate::values;
+use database::Database;
 use template::{Asked, Minting};
 use torno_policy::binding::template::Template;
 use torno_policy::binding::{Binding, Mode, PathPattern, Slot};
@@ -27,7 +29,8 @@ const ID_BYTES_MAX: usize = 64;
   torno secret bind github --template github --path '/repos/acme/app/**'
   torno secret bind maps --host maps.example.org --in query:key
   torno secret bind bot --host bots.example.org --in 'path:/bot{credential}/**'
-  torno secret bind git --host git.example.org --basic x-access-token --method GET --method POST")]
+  torno secret bind git --host git.example.org --basic x-access-token --method GET --method POST
+  torno secret bind db --host db.example.org --postgres --user app --database shop --access read")]
 pub(crate) struct Bind {
     /// The credential
     #[arg(value_parser = values::credential)]
@@ -47,7 +50,9 @@ pub(crate) struct Bind {
     /// Let the credential be used for what the template denies, too
     #[arg(long, requires = "template")]
     allow_minting: bool,
-    /// The port; 443, or 80 with --plaintext, when left out
+    #[command(flatten)]
+    database: Database,
+    /// The port; 443, 80 with --plaintext, or 5432 with --postgres, when left out
     #[arg(long, value_parser = values::port)]
     port: Option<Port>,
     /// A method it may be used with, again for more; GET when left out
@@ -103,6 +108,10 @@ impl Bind {
     pub(super) fn binding(&self, now: u64) -> Outcome<Binding> {
         let binding = match &self.template {
             Some(template) => self.by_template(template, now)?,
+            None if self.database.postgres => {
+                let row = self.row(self.exact_host()?, Scheme::Postgres, now)?;
+                self.database.binding(row)?
+            }
             None => self.plain(now)?,
         };
         binding.check().map_err(|error| {
@@ -150,13 +159,14 @@ impl Bind {
             (Some(When::Placeholder), _) | (None, _) => Mode::Placeholder,
             (Some(When::Inject), _) => Mode::Inject,
         };
-        let host = self.host.clone();
-        let host = host.ok_or_else(|| Stop::new("a binding names one exact host"))?;
+        let host = self.exact_host()?;
         let every = || match &slot {
             Slot::Path { template } => Some(template.clone()),
             Slot::Header { .. } | Slot::Basic { .. } | Slot::Query { .. } => {
                 PathPattern::parse("/**").ok()
             }
+            // `database.rs` makes those.
+            Slot::Postgres { .. } => None,
         };
         let row = self.row(host, scheme, now)?;
         Ok(Binding {
@@ -165,6 +175,11 @@ impl Bind {
             mode,
             ..row
         })
+    }
+
+    fn exact_host(&self) -> Outcome<Host> {
+        let host = self.host.clone();
+        host.ok_or_else(|| Stop::new("a binding names one exact host"))
     }
 
     /// What every binding has, with the narrowest of the rest.

@@ -84,6 +84,10 @@ pub(super) fn line(binding: &Binding) -> String {
         Slot::Basic { user } => format!("as Basic of {user}"),
         Slot::Query { parameter } => format!("in the query: {parameter}=…"),
         Slot::Path { template } => format!("in the path: {template}"),
+        Slot::Postgres { role, .. } => match role {
+            Some(role) => format!("as password, with role {role}"),
+            None => "as password".to_owned(),
+        },
     };
     let denied = match binding.denied.len() {
         0 => String::new(),
