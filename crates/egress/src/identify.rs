@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_tls_record_a_request_line_or_a_database_opens_a_connection() {
+    fn only_a_tls_record_or_a_request_line_opens_a_connection() {
         assert_eq!(opening(b""), Ok(None));
         assert_eq!(opening(b"\x16"), Ok(None));
         assert_eq!(opening(b"\x16\x03"), Ok(Some(Opening::Tls)));

@@ -212,7 +212,7 @@ async fn open(
             Err(fault) => Err(fault),
         };
         match first {
-            // ATTACK: 005 – what came in clear before TLS is never read as if it came inside.
+            // What came in clear before TLS is never read as if it came inside.
             Ok(First::Tls | First::Gss) if !buffer.unread().is_empty() => {
                 return Err(malformed().into());
             }

@@ -16,6 +16,7 @@ mod agent_reaches_allowed_host;
 mod an_ordinary_user;
 mod audit_survives_a_crash;
 mod credentials_in_query_and_path;
+mod databases;
 mod encoded_bodies_pass_untouched;
 mod explain_is_what_is_enforced;
 mod far_ends_prove_who_they_are;

@@ -151,7 +151,7 @@ impl Startup {
     }
 
     /// The packet for the far end, with the gate's own settings behind the client's.
-    pub(super) fn packet(&self, ours: &[(&'static str, String)]) -> Vec<u8> {
+    pub(crate) fn packet(&self, ours: &[(&'static str, String)]) -> Vec<u8> {
         let mut body = Vec::new();
         let login = [
             ("user", self.login.user.as_str()),

@@ -59,7 +59,7 @@ fn user_and_database_are_exact_and_named_once() {
         &[("user", "app"), ("database", "shop"), ("database", "shop")],
         &[("user", "app\u{e9}")],
         &[("user", "app "), ("database", "shop")],
-        // ATTACK: 005 – a connection string in the place of a name.
+        // A connection string in the place of a name.
         &[("user", "app"), ("database", "dbname=shop user=admin")],
         &[("user", "app"), ("database", "postgres://admin@db/shop")],
         &[("user", "")],

@@ -293,3 +293,52 @@ fn a_row_without_denied_patterns_is_written_as_before_there_were_any() {
     assert!(!text.contains("denied"), "{text}");
     assert_eq!(serde_json::from_str::<Binding>(&text).unwrap(), sample());
 }
+
+#[test]
+fn a_database_is_bound_for_one_login_and_the_methods_of_its_access() {
+    use crate::postgres::Access;
+    let database = |access: Access, path: &str| Binding {
+        endpoint: Endpoint {
+            scheme: Scheme::Postgres,
+            ..sample().endpoint
+        },
+        methods: access.methods(),
+        paths: vec![PathPattern::parse(path).unwrap()],
+        slot: Slot::Postgres { access, role: None },
+        mode: Mode::Inject,
+        ..sample()
+    };
+    let good = database(Access::Read, "/shop/app");
+    assert_eq!(good.check(), Ok(()));
+    assert_eq!(database(Access::Write, "/shop/app").check(), Ok(()));
+    for path in ["/**", "/shop/*", "/shop", "/shop/app/x", "/shop/"] {
+        let wide = database(Access::Read, path);
+        assert_eq!(wide.check(), Err(BindingError::Postgres), "{path}");
+    }
+    let writes = Access::Write.methods();
+    for wrong in [
+        Binding {
+            methods: writes,
+            ..good.clone()
+        },
+        Binding {
+            mode: Mode::Placeholder,
+            ..good.clone()
+        },
+        Binding {
+            slot: sample().slot,
+            ..good.clone()
+        },
+        Binding {
+            endpoint: sample().endpoint,
+            ..good.clone()
+        },
+    ] {
+        assert_eq!(wrong.check(), Err(BindingError::Postgres), "{wrong:?}");
+    }
+    let clear = Binding {
+        plaintext: true,
+        ..good
+    };
+    assert_eq!(clear.check(), Err(BindingError::PlaintextOverTls));
+}
