@@ -49,8 +49,7 @@ fn understood(head: &[u8]) -> Option<Request> {
     Some(request)
 }
 
-/// A first packet that is understood is written as it was understood; messages behind it are written
-/// as they came.
+/// A first packet is written as it was understood, and so are messages behind it.
 pub fn fuzz_postgres_messages(data: &[u8]) {
     let mut rest = data;
     if let Ok(Some((first, length))) = startup::read(data) {

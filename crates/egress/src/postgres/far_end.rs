@@ -226,7 +226,7 @@ fn no_login() -> Fault {
 
 fn no_scram() -> Fault {
     Fault::answer(
-        "the far end does not ask for SCRAM-SHA-256: set password_encryption and pg_hba.conf there, \
-         no password is sent otherwise",
+        "the far end does not ask for SCRAM-SHA-256: set password_encryption and pg_hba.conf, no \
+         password is sent otherwise",
     )
 }

@@ -248,7 +248,7 @@ impl<'a> Relay<'a> {
             ),
             Class::Authority => fault(
                 Reason::BindingDenies,
-                "logins, passwords and rights are not changed from a sandbox: they would outlive it",
+                "leave logins, passwords and rights: a change would outlive the session",
             ),
         };
         held.map_err(|fault: Fault| self.record(&fault))

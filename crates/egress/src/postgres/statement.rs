@@ -82,6 +82,8 @@ struct Words<'a> {
     to_stdout: bool,
     has_from: bool,
     has_program: bool,
+    /// `WRITE` or `PREPARED`, wherever it stands: `BEGIN … , READ WRITE`, `COMMIT PREPARED`.
+    has_mode: bool,
     depth: usize,
     last: Option<Token<'a>>,
 }
@@ -161,6 +163,7 @@ impl<'a> Words<'a> {
                 self.to_stdout |= self.depth == 0 && after_to && token.is("stdout");
                 self.has_from |= self.depth == 0 && token.is("from");
                 self.has_program |= token.is("program");
+                self.has_mode |= token.is("write") || token.is("prepared");
             }
             Token::Quoted(name) => self.acts |= acts(name),
             Token::Literal | Token::End | Token::Mark(_) => {}
@@ -175,10 +178,6 @@ impl<'a> Words<'a> {
 
     fn is_any(&self, at: usize, words: &[&str]) -> bool {
         words.iter().any(|word| self.is(at, word))
-    }
-
-    fn has(&self, word: &str) -> bool {
-        self.first.iter().flatten().any(|token| token.is(word))
     }
 
     fn is_transaction(&self) -> bool {
@@ -227,8 +226,11 @@ impl<'a> Words<'a> {
             return if reads { reading } else { Class::Write };
         }
         if self.is_transaction() || self.is_any(0, &["savepoint", "release"]) {
-            let writes = self.has("write") || self.has("prepared");
-            return if writes { Class::Write } else { Class::Session };
+            return if self.has_mode {
+                Class::Write
+            } else {
+                Class::Session
+            };
         }
         if self.is_any(0, &["listen", "unlisten"]) {
             return Class::Session;
@@ -250,7 +252,7 @@ impl<'a> Words<'a> {
         // `SET SESSION x` is `SET x`; CHARACTERISTICS and AUTHORIZATION are their own statements.
         let at = match self.is(1, "session") {
             true if self.is(2, "characteristics") => {
-                return if self.has("write") {
+                return if self.has_mode {
                     Class::Write
                 } else {
                     Class::Session
@@ -263,7 +265,7 @@ impl<'a> Words<'a> {
             return Class::Held;
         }
         if self.is(at, "transaction") {
-            return if self.has("write") {
+            return if self.has_mode {
                 Class::Write
             } else {
                 Class::Session

@@ -148,8 +148,8 @@ impl Slot {
     }
 }
 
-/// `header:authorization`, `basic:git`, `query:key`, `path:/bot{credential}/**`, `postgres`: for the
-/// record.
+/// `header:authorization`, `basic:git`, `query:key`, `path:/bot{credential}/**`, `postgres`: for
+/// the record.
 impl fmt::Display for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

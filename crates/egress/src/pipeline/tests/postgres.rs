@@ -42,7 +42,8 @@ async fn message<S: AsyncRead + Unpin>(io: &mut S, read: &mut BytesMut) -> Optio
 
 fn messages(all: &[(u8, &[u8])]) -> Vec<u8> {
     let mut out = Vec::new();
-    all.iter().for_each(|(kind, body)| put(*kind, body, &mut out));
+    all.iter()
+        .for_each(|(kind, body)| put(*kind, body, &mut out));
     out
 }
 
@@ -55,7 +56,10 @@ fn signed(password: &str, bare: &str, server: &str, last: &str) -> ([u8; 32], [u
     };
     let salted = Salted::new(password.as_bytes(), &salt, 4096);
     let text = format!("{bare},{server},{last}");
-    (salted.proof(text.as_bytes()), salted.server_signature(text.as_bytes()))
+    (
+        salted.proof(text.as_bytes()),
+        salted.server_signature(text.as_bytes()),
+    )
 }
 
 /// Everything that a far end was told, as text.
@@ -64,7 +68,11 @@ type Told = Arc<Mutex<Vec<String>>>;
 async fn far_end(kind: Far) -> (Origin, Identity, Told) {
     let identity = identity(&["allow.test", "other.test"]);
     let other = super::stage::identity(&["wrong.test"]);
-    let shown = if kind == Far::Unverified { &other } else { &identity };
+    let shown = if kind == Far::Unverified {
+        &other
+    } else {
+        &identity
+    };
     let acceptor = acceptor(shown, &[]);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let origin = Origin {
@@ -98,7 +106,9 @@ async fn answer(mut tcp: TcpStream, kind: Far, acceptor: tokio_rustls::TlsAccept
     let length = io.read_u32().await.unwrap();
     let mut start = vec![0; length as usize - 4];
     io.read_exact(&mut start).await.unwrap();
-    told.lock().unwrap().push(String::from_utf8_lossy(&start[4..]).replace('\0', " "));
+    told.lock()
+        .unwrap()
+        .push(String::from_utf8_lossy(&start[4..]).replace('\0', " "));
     let first: &[u8] = match kind {
         Far::Trusting => b"\0\0\0\0",
         Far::Md5 => b"\0\0\0\x05salt",
@@ -120,7 +130,11 @@ async fn answer(mut tcp: TcpStream, kind: Far, acceptor: tokio_rustls::TlsAccept
     let (without, proof) = last.split_once(",p=").unwrap();
     let (expected, signature) = signed(SECRET, bare, &server, without);
     assert_eq!(BASE64.encode(&expected), proof);
-    let known = if kind == Far::Impostor { [7; 32] } else { signature };
+    let known = if kind == Far::Impostor {
+        [7; 32]
+    } else {
+        signature
+    };
     let end = [&b"\0\0\0\x0cv="[..], BASE64.encode(&known).as_bytes()].concat();
     let ready = messages(&[
         (b'R', &end),
@@ -131,12 +145,16 @@ async fn answer(mut tcp: TcpStream, kind: Far, acceptor: tokio_rustls::TlsAccept
     ]);
     io.write_all(&ready).await.unwrap();
     while let Some((_, body)) = message(&mut io, &mut read).await {
-        told.lock().unwrap().push(String::from_utf8_lossy(&body).replace('\0', " "));
+        told.lock()
+            .unwrap()
+            .push(String::from_utf8_lossy(&body).replace('\0', " "));
         let leak = format!("\0\x01\0\0\0\x20{SECRET}");
         let rows = messages(&[(b'D', leak.as_bytes()), (b'C', b"SELECT 1\0"), (b'Z', b"I")]);
         let quiet = messages(&[(b'C', b"SET\0"), (b'Z', b"I")]);
         let is_rows = body.starts_with(b"select");
-        io.write_all(if is_rows { &rows } else { &quiet }).await.unwrap();
+        io.write_all(if is_rows { &rows } else { &quiet })
+            .await
+            .unwrap();
     }
 }
 
@@ -154,14 +172,19 @@ async fn staged(kind: Far, access: Access) -> (Stage, Told) {
     });
     let script = fixed("");
     let limits = crate::Limits::default();
-    (stage_at(notary, (&identity, origin), script, limits).await, told)
+    (
+        stage_at(notary, (&identity, origin), script, limits).await,
+        told,
+    )
 }
 
 /// A client in clear, and all that it heard when its login is over.
 async fn log_in(stage: &Stage, password: &str) -> (TcpStream, BytesMut, Vec<(u8, Vec<u8>)>) {
     let mut io = stage.captured(asked("allow.test", 5432)).await;
     let start = b"\0\x03\0\0user\0app\0database\0shop\0\0";
-    io.write_u32(u32::try_from(start.len() + 4).unwrap()).await.unwrap();
+    io.write_u32(u32::try_from(start.len() + 4).unwrap())
+        .await
+        .unwrap();
     io.write_all(start).await.unwrap();
     let mut read = BytesMut::new();
     let mut heard = Vec::new();
@@ -180,7 +203,9 @@ async fn log_in(stage: &Stage, password: &str) -> (TcpStream, BytesMut, Vec<(u8,
                 let without = format!("c=biws,{nonce}");
                 let (proof, _) = signed(password, bare, &server, &without);
                 let last = format!("{without},p={}", BASE64.encode(&proof));
-                io.write_all(&messages(&[(b'p', last.as_bytes())])).await.unwrap();
+                io.write_all(&messages(&[(b'p', last.as_bytes())]))
+                    .await
+                    .unwrap();
             }
             _ => {
                 heard.push((kind, body));
@@ -209,13 +234,20 @@ async fn a_far_end_that_proves_nothing_gets_no_password() {
     ] {
         let (stage, told) = staged(kind, Access::Read).await;
         let (_, _, heard) = log_in(&stage, placeholder().as_str()).await;
-        assert!(text(&heard).contains(reason.code()), "{kind:?}: {}", text(&heard));
+        assert!(
+            text(&heard).contains(reason.code()),
+            "{kind:?}: {}",
+            text(&heard)
+        );
         // No password and no proof of it before the far end is verified (I5).
         assert_eq!(*stage.notary.unlocks.lock().unwrap(), unlocked, "{kind:?}");
         let said = told.lock().unwrap().concat();
         assert!(!said.contains(SECRET), "{kind:?}");
         let outcomes = stage.notary.outcomes.lock().unwrap();
-        assert!(matches!(&outcomes[0].end, End::Refused(r) if r.reason == reason), "{kind:?}");
+        assert!(
+            matches!(&outcomes[0].end, End::Refused(r) if r.reason == reason),
+            "{kind:?}"
+        );
     }
 }
 
@@ -256,12 +288,20 @@ async fn a_session_is_told_to_read_is_searched_and_refused_in_step() {
     assert!(text(&answers).contains("42501"));
     drop(io);
     let told = told.lock().unwrap().clone();
-    assert!(told[0].contains("default_transaction_read_only on"), "{told:?}");
-    let guards = told.iter().filter(|t| t.starts_with("SET SESSION CHARACTERISTICS"));
+    assert!(
+        told[0].contains("default_transaction_read_only on"),
+        "{told:?}"
+    );
+    let guards = told
+        .iter()
+        .filter(|t| t.starts_with("SET SESSION CHARACTERISTICS"));
     assert_eq!(guards.count(), 2, "{told:?}");
     assert!(!told.iter().any(|t| t.contains("insert")), "{told:?}");
     let asked = stage.notary.asked.lock().unwrap();
-    let methods: Vec<&str> = asked.iter().map(|facts| Method::as_str(&facts.method)).collect();
+    let methods: Vec<&str> = asked
+        .iter()
+        .map(|facts| Method::as_str(&facts.method))
+        .collect();
     assert_eq!(methods, ["START", "READ", "WRITE"]);
     assert_eq!(asked[0].path.path(), "/shop/app");
 }

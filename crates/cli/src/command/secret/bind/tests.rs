@@ -150,8 +150,19 @@ fn a_database_is_one_user_of_one_database_and_how_far_it_goes() {
     let Slot::Postgres { access, role } = &row.slot else {
         panic!("{row:?}")
     };
-    assert_eq!((*access, role.as_ref().unwrap().as_str()), (Access::Read, "reader"));
-    let row = bind(&["--postgres", "--user", "app", "--access", "write", "--port", "6432"]);
+    assert_eq!(
+        (*access, role.as_ref().unwrap().as_str()),
+        (Access::Read, "reader")
+    );
+    let row = bind(&[
+        "--postgres",
+        "--user",
+        "app",
+        "--access",
+        "write",
+        "--port",
+        "6432",
+    ]);
     let row = row.unwrap();
     assert_eq!(row.endpoint.to_string(), "postgres://api.example.org:6432");
     assert_eq!(row.paths, [PathPattern::parse("/app/app").unwrap()]);
@@ -160,10 +171,27 @@ fn a_database_is_one_user_of_one_database_and_how_far_it_goes() {
         &["--postgres", "--access", "read"],
         &["--user", "app"],
         &["--postgres", "--user", "a b", "--access", "read"],
-        &["--postgres", "--user", "app", "--access", "read", "--method", "GET"],
-        &["--postgres", "--user", "app", "--access", "read", "--plaintext"],
+        &[
+            "--postgres",
+            "--user",
+            "app",
+            "--access",
+            "read",
+            "--method",
+            "GET",
+        ],
+        &[
+            "--postgres",
+            "--user",
+            "app",
+            "--access",
+            "read",
+            "--plaintext",
+        ],
     ] {
-        let line = ["torno", "api", "--host", "api.example.org"].iter().chain(wrong);
+        let line = ["torno", "api", "--host", "api.example.org"]
+            .iter()
+            .chain(wrong);
         assert!(Line::try_parse_from(line).is_err(), "{wrong:?}");
     }
 }
