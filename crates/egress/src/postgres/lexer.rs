@@ -279,6 +279,7 @@ mod tests {
             "0x1f",
             "$1a",
             "E'a'\n'\\';b'",
+            "E'a'\n'b'",
             "e'a' -- c\n '\\';b'",
         ] {
             assert_eq!(words(text), Err(Unclear), "{text}");

@@ -107,7 +107,7 @@ mod tests {
         let told = error_response(&refusal(Reason::BindingNotGranted), When::Statement);
         assert_eq!(
             told,
-            b"E\0\0\0\x5eSERROR\0VERROR\0C42501\0Mdo?this?[2J\0\
+            b"E\0\0\0\x5aSERROR\0VERROR\0C42501\0Mdo?this?[2J\0\
               Drefused: binding_not_granted by binding.b (vault)\0\0"
         );
         let state = |reason, when| {
