@@ -92,7 +92,7 @@ impl<'a> Relay<'a> {
                 Heard::Client(Some(frame)) => {
                     let mut next = Some(frame);
                     while let Some(frame) = next {
-                        if self.from_client(frame, reporter).await? {
+                        if self.client_said(frame, reporter).await? {
                             self.flush_far(reporter).await?;
                             return Ok(());
                         }
@@ -105,7 +105,7 @@ impl<'a> Relay<'a> {
                 Heard::Far(Some(frame)) => {
                     let mut next = Some(frame);
                     while let Some(frame) = next {
-                        self.from_far(&frame, reporter)?;
+                        self.far_said(&frame, reporter)?;
                         if self.to_client.len() >= PIECE_BYTES {
                             self.flush_client(reporter).await?;
                         }
@@ -141,7 +141,7 @@ impl<'a> Relay<'a> {
     /// Takes the message that waited, when its turn has come. Gives whether the client is done.
     async fn resume(&mut self, reporter: &mut Reporter) -> Result<bool, Ended> {
         while let Some(frame) = self.held.take() {
-            if self.from_client(frame, reporter).await? {
+            if self.client_said(frame, reporter).await? {
                 return Ok(true);
             }
             if self.held.is_some() {
@@ -154,7 +154,7 @@ impl<'a> Relay<'a> {
     }
 
     /// One message of the client. Gives whether it was the last.
-    async fn from_client(&mut self, frame: Frame, reporter: &mut Reporter) -> Result<bool, Ended> {
+    async fn client_said(&mut self, frame: Frame, reporter: &mut Reporter) -> Result<bool, Ended> {
         let step = self.turn.step(&frame)?;
         let judged = match step {
             Step::Terminate => {
@@ -207,7 +207,7 @@ impl<'a> Relay<'a> {
             match guard::said(&frame) {
                 Said::Ready => return Ok(()),
                 Said::Quiet => {}
-                Said::Other => self.from_far(&frame, reporter)?,
+                Said::Other => self.far_said(&frame, reporter)?,
                 Said::Failed => {
                     return Err(Ended::from(Fault::answer(
                         "the far end did not take the binding's role, or that nothing is written",
@@ -274,7 +274,7 @@ impl<'a> Relay<'a> {
     }
 
     /// One message of the far end.
-    fn from_far(&mut self, frame: &Frame, reporter: &mut Reporter) -> Result<(), Ended> {
+    fn far_said(&mut self, frame: &Frame, reporter: &mut Reporter) -> Result<(), Ended> {
         if !answers::is_known(frame) {
             return Err(answers::malformed().into());
         }

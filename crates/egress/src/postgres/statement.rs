@@ -305,11 +305,11 @@ impl<'a> Words<'a> {
 }
 
 fn acts(name: &[u8]) -> bool {
-    let begins = |known: &&str| {
+    let begins = |known: &str| {
         let start = name.get(..known.len());
         start.is_some_and(|start| start.eq_ignore_ascii_case(known.as_bytes()))
     };
-    ACTING.iter().any(|known| begins(&known))
+    ACTING.iter().any(|known| begins(known))
 }
 
 #[cfg(test)]

@@ -198,7 +198,7 @@ impl Turn {
         let portal = text(&mut body)?;
         let is_alone = frame.kind == b'B' || !self.is_strict || {
             let ends = self.portals.contains(portal);
-            !self.ended && !(ends && self.executed > 0)
+            !(self.ended || ends && self.executed > 0)
         };
         if is_alone {
             Ok(Step::Forward)
