@@ -47,7 +47,7 @@ const HTTP: &[&[u8]] = &[
     b"\\",
 ];
 
-const TARGETS: [Target; 18] = [
+const TARGETS: [Target; 20] = [
     Target {
         name: "request_head",
         run: torno_egress::fuzz::fuzz_request_head,
@@ -70,6 +70,42 @@ const TARGETS: [Target; 18] = [
             b"?_method=DELETE",
             b"%2F",
             b"\t",
+        ],
+    },
+    Target {
+        name: "postgres_messages",
+        run: torno_egress::fuzz::fuzz_postgres_messages,
+        words: &[
+            b"\0\x03\0\0",
+            b"\x04\xd2\x16\x2f",
+            b"user\0app\0",
+            b"database\0shop\0",
+            b"client_encoding\0UTF8\0",
+            b"options\0-c x=y\0",
+            b"Q\0\0\0\x05\0",
+            b"S\0\0\0\x04",
+            b"\0\0",
+        ],
+    },
+    Target {
+        name: "postgres_statement",
+        run: torno_egress::fuzz::fuzz_postgres_statement,
+        words: &[
+            b"select ",
+            b"E'\\'",
+            b"''",
+            b"\"\"",
+            b"$a$",
+            b"$$",
+            b"/*",
+            b"*/",
+            b"--",
+            b"U&'",
+            b"1e5",
+            b"set role x",
+            b"commit",
+            b";",
+            b"\n",
         ],
     },
     Target {

@@ -34,7 +34,7 @@ const fn need(package: &'static str, sign: Sign, reason: &'static str) -> Need {
     }
 }
 
-const NEEDS: [Need; 21] = [
+const NEEDS: [Need; 23] = [
     need("gcc", File(&["/usr/bin/cc"]), "links the binaries"),
     need("g++", File(&["/usr/bin/c++"]), "the TLS provider's C code"),
     need(
@@ -99,6 +99,16 @@ const NEEDS: [Need; 21] = [
     ),
     need("nodejs", File(&["/usr/bin/node"]), "a client"),
     need("npm", File(&["/usr/bin/npm"]), "a package client"),
+    need(
+        "postgresql",
+        // One of the versions of Debian 12 and 13.
+        File(&[
+            "/usr/lib/postgresql/15/bin/postgres",
+            "/usr/lib/postgresql/17/bin/postgres",
+        ]),
+        "a client, and the far end",
+    ),
+    need("python3-psycopg2", PythonModule("psycopg2"), "a client"),
     need(
         "ca-certificates",
         File(&["/etc/ssl/certs/ca-certificates.crt"]),

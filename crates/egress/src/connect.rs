@@ -11,18 +11,22 @@ use crate::accept::Limits;
 use crate::http2::client::{self, Heads};
 use crate::normalize::Protocol;
 use crate::ports::{Clock, Dialed, Ports};
+use crate::postgres::startup::tls_request;
 use crate::refuse::Fault;
-use crate::wire::{CutFlag, Cuttable, Duplex, ReadBuffer, below_tls};
+use crate::wire::{BelowTls, CutFlag, Cuttable, Duplex, ReadBuffer, below_tls};
 use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
 use rustls::time_provider::TimeProvider;
 use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::{ServerName, UnixTime};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use torno_notary_protocol::gate::Allowed;
 use torno_notary_protocol::receipt::Receipt;
 use torno_policy::names::{CredentialName, Endpoint, Host, Scheme};
@@ -51,12 +55,16 @@ pub(crate) struct Upstream {
     pub(crate) protocol: Protocol,
     /// Where heads go when HTTP/2 is spoken: `io` is a pipe then, for bodies and answers.
     pub(crate) heads: Option<Heads>,
+    /// The far end's certificate, where a login is bound to it.
+    pub(crate) certificate: Option<CertificateDer<'static>>,
 }
 
 /// TLS with one set of authorities, for each protocol.
 struct Tls {
     http1: TlsConnector,
     http2: TlsConnector,
+    /// Servers of PostgreSQL choose no protocol here.
+    postgres: TlsConnector,
 }
 
 /// Verifies far ends.
@@ -78,6 +86,7 @@ impl Connector {
             Ok::<_, rustls::Error>(Tls {
                 http1: one(&[b"http/1.1"])?,
                 http2: one(&[b"h2", b"http/1.1"])?,
+                postgres: one(&[])?,
             })
         };
         let pinned = pinned
@@ -132,10 +141,17 @@ impl Connector {
         let cut = CutFlag::default();
         let plain = Cuttable::new(stream, Arc::clone(&cut));
         let host = &allowed.endpoint.host;
+        let mut certificate = None;
         let (io, heads): (Box<dyn Duplex>, _) = match (allowed.endpoint.scheme, protocol) {
             (Scheme::Http, Protocol::Http1) => (Box::new(plain), None),
             (Scheme::Http, Protocol::Http2) => return Err(no_http2()),
             (Scheme::Https, _) => self.verify(plain, host, protocol).await?,
+            (Scheme::Postgres, _) => {
+                let stream = self.verify_database(plain, host).await?;
+                let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+                certificate = chain.first().cloned();
+                (Box::new(stream), None)
+            }
         };
         Ok(Upstream {
             io,
@@ -148,33 +164,61 @@ impl Connector {
             is_reused: false,
             protocol,
             heads,
+            certificate,
         })
     }
 
-    /// ATTACK: 046
-    async fn verify(
+    /// Asks a server of PostgreSQL for TLS and verifies it. One byte is read before: what is glued
+    /// behind it would have to be TLS.
+    async fn verify_database(
         &self,
-        plain: Cuttable<tokio::net::TcpStream>,
+        mut plain: Cuttable<TcpStream>,
         host: &Host,
-        protocol: Protocol,
-    ) -> Result<(Box<dyn Duplex>, Option<Heads>), Refusal> {
-        let fault = Fault::new(
-            Reason::UpstreamTls,
-            "the far end's certificate is not valid for this host: nothing was sent to it",
+    ) -> Result<TlsStream<BelowTls<Cuttable<TcpStream>>>, Refusal> {
+        let lost = Fault::new(
+            Reason::ConnectFailed,
+            "the far end closed the connection: check its address and port",
         );
+        let mut answer = [0];
+        let asking = async {
+            plain.write_all(&tls_request()).await?;
+            plain.read_exact(&mut answer).await
+        };
+        asking.await.map_err(|_| lost.refusal())?;
+        if answer != *b"S" {
+            let hint = "the far end offers no TLS: turn ssl on there, no password is sent without";
+            return Err(Fault::new(Reason::UpstreamTls, hint).refusal());
+        }
+        let (name, tls) = self.towards(host)?;
+        let stream = tls.postgres.connect(name, below_tls(plain)).await;
+        stream.map_err(|_| unverified())
+    }
+
+    /// The name to verify, and the authorities to verify it by.
+    fn towards(&self, host: &Host) -> Result<(ServerName<'static>, &Tls), Refusal> {
         let name = match host {
             Host::Name(name) => ServerName::try_from(name.clone()).ok(),
             Host::V4(address) => Some(ServerName::from(std::net::IpAddr::V4(*address))),
             Host::V6(address) => Some(ServerName::from(std::net::IpAddr::V6(*address))),
         };
-        let name = name.ok_or_else(|| fault.refusal())?;
-        let tls = self.pinned.get(host).unwrap_or(&self.tls);
+        let name = name.ok_or_else(unverified)?;
+        Ok((name, self.pinned.get(host).unwrap_or(&self.tls)))
+    }
+
+    /// ATTACK: 046
+    async fn verify(
+        &self,
+        plain: Cuttable<TcpStream>,
+        host: &Host,
+        protocol: Protocol,
+    ) -> Result<(Box<dyn Duplex>, Option<Heads>), Refusal> {
+        let (name, tls) = self.towards(host)?;
         let tls = match protocol {
             Protocol::Http1 => &tls.http1,
             Protocol::Http2 => &tls.http2,
         };
         let stream = tls.connect(name, below_tls(plain)).await;
-        let stream = stream.map_err(|_| fault.refusal())?;
+        let stream = stream.map_err(|_| unverified())?;
         let chosen = stream.get_ref().1.alpn_protocol();
         match protocol {
             Protocol::Http1 => Ok((Box::new(stream), None)),
@@ -194,6 +238,14 @@ pub(crate) fn receipt(allowed: &Allowed) -> Result<&Receipt, Refusal> {
         let hint = "what was allowed was for a connection that is gone: try again";
         Fault::new(Reason::RoleUnavailable, hint).refusal()
     })
+}
+
+fn unverified() -> Refusal {
+    Fault::new(
+        Reason::UpstreamTls,
+        "the far end's certificate is not valid for this host: nothing was sent to it",
+    )
+    .refusal()
 }
 
 /// gRPC can't be told in HTTP/1.1.

@@ -15,6 +15,9 @@ use crate::identify::{Arrival, Asked, opening};
 use crate::normalize::{
     RawRequest, Request, graphql_body, graphql_query, jsonrpc, lfs_batch, normalize, read_commands,
 };
+use crate::postgres::frame::{FROM_CLIENT_MAX, put, take};
+use crate::postgres::startup::{self, First};
+use crate::postgres::statement::{Class, judge};
 use crate::scrub::{ScrubStream, Scrubber, Secret, Unpack};
 use std::sync::Arc;
 use torno_policy::binding::{Held, PathPattern, Slot};
@@ -49,6 +52,34 @@ fn understood(head: &[u8]) -> Option<Request> {
     let again = RequestPath::parse_named(&facts.path.to_string());
     assert_eq!(again.as_ref(), Ok(&facts.path), "the path is not canonical");
     Some(request)
+}
+
+/// A first packet is written as it was understood, and so are messages behind it.
+pub fn fuzz_postgres_messages(data: &[u8]) {
+    let mut rest = data;
+    if let Ok(Some((first, length))) = startup::read(data) {
+        rest = data.get(length..).unwrap_or_default();
+        if let First::Start(startup) = first {
+            let written = startup.packet(&[]);
+            let again = startup::read(&written);
+            assert_eq!(again, Ok(Some((First::Start(startup), written.len()))));
+        }
+    }
+    let mut bytes = bytes::BytesMut::from(rest);
+    let mut written = Vec::new();
+    while let Ok(Some(frame)) = take(&mut bytes, FROM_CLIENT_MAX) {
+        put(frame.kind, &frame.body, &mut written);
+    }
+    assert!(rest.starts_with(&written), "a message was changed");
+}
+
+/// Whatever stands before it, a statement that writes is seen, unless the server never reads it.
+pub fn fuzz_postgres_statement(data: &[u8]) {
+    let alone = judge(data);
+    let behind = [data, b"\n;insert into t values (1)"].concat();
+    let both = judge(&behind);
+    assert!(both.class >= Class::Write, "{both:?}");
+    assert!(both.class >= alone.class, "more text made it less");
 }
 
 /// Lines of a name, a space and a value, as the fields of one stream: what is written for them is

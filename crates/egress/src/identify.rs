@@ -3,6 +3,7 @@
 //! in the bytes says or changes it (I3). The destination is what the link says was dialled; the
 //! first bytes say only which protocol follows.
 
+use crate::postgres::startup;
 use crate::refuse::Fault;
 use std::fmt;
 use std::net::SocketAddr;
@@ -68,6 +69,8 @@ pub(crate) enum Opening {
     Tls,
     /// An HTTP request line.
     Http,
+    /// The first packet of PostgreSQL.
+    Postgres,
 }
 
 /// Looks at the first bytes; `None` asks for more. Nothing is consumed.
@@ -80,6 +83,11 @@ pub(crate) fn opening(bytes: &[u8]) -> Result<Option<Opening>, Fault> {
             None => Ok(None),
             Some(3) => Ok(Some(Opening::Tls)),
             Some(_) => Err(unknown),
+        },
+        Some(0) => match startup::opens(bytes) {
+            None => Ok(None),
+            Some(true) => Ok(Some(Opening::Postgres)),
+            Some(false) => Err(unknown),
         },
         Some(_) => {
             // LIMIT: the longest method has 20 letters, as in `policy::names::Method`.
@@ -100,7 +108,7 @@ pub(crate) fn opening(bytes: &[u8]) -> Result<Option<Opening>, Fault> {
 pub(crate) fn not_http() -> Fault {
     Fault::new(
         Reason::UnknownProtocol,
-        "speak HTTP/1.1, inside TLS or not: nothing else leaves the sandbox",
+        "speak HTTP/1.1, inside TLS or not, or PostgreSQL: nothing else leaves the sandbox",
     )
 }
 
@@ -121,11 +129,15 @@ mod tests {
         assert_eq!(opening(b"GE"), Ok(None));
         assert_eq!(opening(b"GET /"), Ok(Some(Opening::Http)));
         assert_eq!(opening(b"\r\nGET /"), Ok(Some(Opening::Http)));
+        let start = b"\0\0\0\x09\0\x03\0\0\0";
+        assert_eq!(opening(start), Ok(Some(Opening::Postgres)));
+        assert_eq!(opening(&start[..7]), Ok(None));
         // ATTACK: 070, 124
         for bytes in [
             &b"SSH-2.0-x"[..],
             b"\x16\x02",
-            b"\0\0",
+            b"\0\x01",
+            b"\0\0\0\0\0\0\0\0",
             b"\r\n\r\n\0\r\nQUIT\n\x21".get(4..).unwrap_or_default(),
             b"PROXY/",
             b"ABCDEFGHIJKLMNOPQRSTUVWXYZ",

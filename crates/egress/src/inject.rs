@@ -5,9 +5,11 @@
 
 mod body;
 mod message;
+mod password;
 mod slot;
 
 pub(crate) use message::MessageSlot;
+pub(crate) use password::{Password, unlock_password};
 
 use crate::connect::{Upstream, receipt};
 use crate::forward::Upload;
@@ -94,12 +96,7 @@ fn render(
     (request, upload): (&Request, &mut Upload),
     released: &Released,
 ) -> Result<Injected, Refusal> {
-    for (placeholder, credential) in &unlocked.watched {
-        // What can't stand in a header was never sent from here, so no far end can send it back.
-        if let Ok(value) = usable(credential) {
-            released.watch_for(placeholder, value)?;
-        }
-    }
+    take_up(&unlocked.watched, released)?;
     let path = &request.facts.path;
     let mut message = None;
     let minted = allowed.injection.as_ref().filter(|_| allowed.minted);
@@ -168,6 +165,17 @@ fn awaited(injection: &Injection, value: &[u8]) -> Option<MessageSlot> {
         placeholder: Placeholder::parse(&injection.placeholder).map(|one| one.digest()),
         value: Some(Zeroizing::new(value.to_vec())),
     })
+}
+
+/// From now on answers are searched for these.
+fn take_up(watched: &[(String, CredentialInTransit)], released: &Released) -> Result<(), Refusal> {
+    for (placeholder, credential) in watched {
+        // What can't stand in a header was never sent from here, so no far end can send it back.
+        if let Ok(value) = usable(credential) {
+            released.watch_for(placeholder, value)?;
+        }
+    }
+    Ok(())
 }
 
 /// The value, when it can stand in a header.

@@ -29,6 +29,7 @@ mod inject;
 mod normalize;
 mod pipeline;
 mod ports;
+mod postgres;
 mod refuse;
 mod report;
 mod revoke;

@@ -25,6 +25,7 @@ use crate::identify::{Arrival, AskedDestination};
 use crate::inject::{inject, revoked, undecidable};
 use crate::normalize::{RawRequest, Request, Tripwires, normalize, readable_target};
 use crate::ports::{AtHand, Ports};
+use crate::postgres::{Around, Cancels};
 use crate::refuse::{Fault, Refusals};
 use crate::report::Reporter;
 use crate::revoke::{Live, Revocations};
@@ -84,6 +85,7 @@ pub struct Pipeline {
     random: &'static dyn SecureRandom,
     ahead: Arc<Semaphore>,
     tripwires: Tripwires,
+    cancels: Arc<Cancels>,
 }
 
 impl fmt::Debug for Pipeline {
@@ -120,6 +122,7 @@ impl Pipeline {
             random: provider.secure_random,
             ahead: Arc::new(Semaphore::new(ahead::AHEAD_MAX)),
             tripwires: Tripwires::new(&config.tripwires),
+            cancels: Arc::default(),
             ports,
         }))
     }
@@ -310,6 +313,23 @@ impl Pipeline {
             tripwires: &self.tripwires,
             transcripts,
             ahead: &self.ahead,
+        }
+    }
+
+    fn around_postgres<'a>(&'a self, live: &'a Live) -> Around<'a> {
+        Around {
+            ports: &self.ports,
+            limits: &self.limits,
+            usage: &self.usage,
+            authority: &self.authority,
+            connector: &self.connector,
+            pool: &self.pool,
+            released: &self.released,
+            revocations: &self.revocations,
+            refusals: &self.refusals,
+            random: self.random,
+            cancels: &self.cancels,
+            live,
         }
     }
 

@@ -3,6 +3,9 @@
 //! model can act on. The answer's text is fixed; nothing of the request is repeated in it.
 
 mod grpc;
+mod postgres;
+
+pub(crate) use postgres::{When, cut, error_response};
 
 use crate::ports::Ask;
 use std::collections::HashMap;

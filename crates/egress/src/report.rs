@@ -65,6 +65,11 @@ impl Reporter {
         self.end = Some(End::Completed { status });
     }
 
+    /// A connection that is no HTTP was carried to its end.
+    pub(crate) fn carried(mut self) {
+        self.end = Some(End::Carried);
+    }
+
     pub(crate) fn refused(mut self, refusal: Refusal) {
         self.end = Some(End::Refused(refusal));
     }

@@ -11,6 +11,7 @@ use crate::identify::Asked;
 use crate::refuse::Fault;
 use crate::wire::{Duplex, ReadBuffer, below_tls};
 use rustls::server::{Accepted, Acceptor};
+use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
 use tokio_rustls::StartHandshake;
 use torno_policy::Reason;
@@ -21,20 +22,37 @@ pub(crate) struct Terminated {
     pub(crate) io: Box<dyn Duplex>,
     /// Set when SNI and the asked host disagree.
     pub(crate) disagreement: Option<Fault>,
+    /// The hello named a host.
+    pub(crate) is_named: bool,
     /// HTTP/2 was chosen in the handshake: there is no other way to it.
     pub(crate) is_http2: bool,
 }
+
+/// What is spoken inside TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spoken {
+    Http,
+    Postgres,
+}
+
+/// The protocol's name in the hello.
+const POSTGRES: &[u8] = b"postgresql";
 
 /// Reads the hello, checks its name and finishes the handshake.
 pub(crate) async fn terminate(
     mut io: Box<dyn Duplex>,
     buffer: &mut ReadBuffer,
-    asked: &Asked,
+    (asked, protocol): (&Asked, Spoken),
     authority: &SessionAuthority,
 ) -> Result<Terminated, Fault> {
     let accepted = read_hello(&mut io, buffer).await?;
     let named = accepted.client_hello().server_name().map(Host::parse);
     let named = named.and_then(Result::ok);
+    let is_named = accepted.client_hello().server_name().is_some();
+    let is_postgres = accepted.client_hello().alpn().is_some_and(|mut names| {
+        // libpq says so since version 17.
+        names.any(|name| name == POSTGRES)
+    });
     let disagreement = check_name(named.as_ref(), asked);
     let leaf_host = match (asked, named) {
         (Asked::Name(authority), _) => authority.host.clone(),
@@ -45,7 +63,11 @@ pub(crate) async fn terminate(
         },
         (Asked::Proxy, None) => return Err(no_tls_on_the_proxy()),
     };
-    let config = authority.leaf(&leaf_host).map_err(|_| cannot_mint())?;
+    let mut config = authority.leaf(&leaf_host).map_err(|_| cannot_mint())?;
+    if is_postgres && protocol == Spoken::Postgres {
+        let own = Arc::make_mut(&mut config);
+        own.alpn_protocols = vec![POSTGRES.to_vec()];
+    }
     let stream = StartHandshake::from_parts(accepted, below_tls(io))
         .into_stream(config)
         .await
@@ -54,6 +76,7 @@ pub(crate) async fn terminate(
         is_http2: stream.get_ref().1.alpn_protocol() == Some(b"h2"),
         io: Box::new(stream),
         disagreement,
+        is_named,
     })
 }
 

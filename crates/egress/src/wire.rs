@@ -4,7 +4,7 @@
 
 mod rooms;
 
-pub(crate) use rooms::below_tls;
+pub(crate) use rooms::{BelowTls, below_tls};
 
 use crate::refuse::Fault;
 use std::future::poll_fn;

@@ -217,6 +217,8 @@ pub enum End {
         /// The HTTP status.
         status: u16,
     },
+    /// A connection to a database was carried to its end.
+    Carried,
     /// It failed on our side or the far end's.
     Refused(Refusal),
     /// The client or the far end went away in the middle.

@@ -190,6 +190,7 @@ fn ended_events(
 ) -> Vec<Event> {
     let (how, status, reason) = match outcome.end {
         End::Completed { status } => (request::Outcome::Completed, Some(status), None),
+        End::Carried => (request::Outcome::Completed, None, None),
         End::Refused(refusal) => (request::Outcome::Refused, None, Some(refusal.reason)),
         End::Aborted { status } => (request::Outcome::Aborted, status, None),
     };

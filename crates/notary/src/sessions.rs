@@ -21,9 +21,10 @@ use torno_policy::decision::{Layer, Permit, Reason, Refusal};
 use torno_policy::facts::RequestFacts;
 use torno_policy::grant::Grant;
 use torno_policy::names::{
-    CredentialName, Endpoint, Generation, Method, RecordSeq, SessionId, TenantName,
+    CredentialName, Endpoint, Generation, Method, RecordSeq, Scheme, SessionId, TenantName,
 };
 use torno_policy::placeholder::Placeholder;
+use torno_policy::postgres::Deed;
 use torno_policy::standing::{Phase, Standing, State};
 use torno_policy::tripwire::IssuedTripwire;
 
@@ -71,6 +72,18 @@ pub(crate) struct OpenRequest {
     pub(crate) credential: Option<CredentialName>,
     pub(crate) endpoint: Endpoint,
     pub(crate) method: Method,
+}
+
+impl OpenRequest {
+    /// Whether it may change something at the far end.
+    fn writes(&self) -> bool {
+        match self.endpoint.scheme {
+            Scheme::Postgres => self.method == Deed::Write.method(),
+            Scheme::Http | Scheme::Https => {
+                !matches!(self.method.as_str(), "GET" | "HEAD" | "OPTIONS")
+            }
+        }
+    }
 }
 
 /// LIMIT: more requests than a gate has connections for; the oldest go first, and their report is
@@ -132,9 +145,12 @@ impl Session {
     /// A request ended. `None` when no such request is open.
     pub(crate) fn ended(&mut self, outcome: &Outcome) -> Option<OpenRequest> {
         let open = self.open.remove(&outcome.record)?;
-        let writes = !matches!(open.method.as_str(), "GET" | "HEAD" | "OPTIONS");
-        let succeeded = matches!(outcome.end, End::Completed { status } if status < 400);
-        if succeeded && writes && open.credential.is_some() {
+        let succeeded = match outcome.end {
+            End::Completed { status } => status < 400,
+            End::Carried => true,
+            End::Refused(_) | End::Aborted { .. } => false,
+        };
+        if succeeded && open.writes() && open.credential.is_some() {
             self.credentialed_writes += 1;
         }
         Some(open)

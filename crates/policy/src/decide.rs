@@ -34,6 +34,7 @@ mod git;
 mod hint;
 mod near_miss;
 mod own;
+mod postgres;
 mod tripwire;
 
 pub use digest::act_digest;
@@ -259,6 +260,8 @@ fn explain_request(layers: &Layers<'_>, standing: &Standing, facts: &RequestFact
         Some(Ok(injection)) => injection.clone(),
         Some(Err(_)) | None => None,
     };
+    let writing = |facts: &RequestFacts| explain_request(layers, standing, facts);
+    let injection = injection.map(|injection| postgres::narrowed(injection, facts, writing));
     let credential_name = injection.as_ref().map(|injection| &injection.credential);
     let subject = Subject {
         session: &standing.session,

@@ -25,6 +25,7 @@ pub mod grant;
 pub mod names;
 pub mod organisation;
 pub mod placeholder;
+pub mod postgres;
 pub mod registry;
 pub mod standing;
 pub mod tool;

@@ -30,15 +30,28 @@ pub enum Scheme {
     Http,
     /// HTTP over TLS that the gate ended.
     Https,
+    /// PostgreSQL; towards the far end always over TLS.
+    Postgres,
 }
 
 impl Scheme {
-    /// The port a URL of this scheme means when it names none (RFC 9110 §4.2).
+    /// The port a URL of this scheme means when it names none (RFC 9110 §4.2; libpq's default).
     #[must_use]
     pub const fn default_port(self) -> Port {
         match self {
             Self::Http => Port::HTTP,
             Self::Https => Port::HTTPS,
+            Self::Postgres => Port::POSTGRES,
+        }
+    }
+
+    /// The word before `://`.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+            Self::Postgres => "postgres",
         }
     }
 }
@@ -52,6 +65,8 @@ impl Port {
     pub const HTTP: Self = Self(NonZeroU16::new(80).unwrap());
     /// 443
     pub const HTTPS: Self = Self(NonZeroU16::new(443).unwrap());
+    /// 5432
+    pub const POSTGRES: Self = Self(NonZeroU16::new(5432).unwrap());
 
     /// A port from its number; 0 is no port.
     #[must_use]
@@ -102,10 +117,7 @@ pub struct Endpoint {
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = match self.scheme {
-            Scheme::Http => "http",
-            Scheme::Https => "https",
-        };
+        let scheme = self.scheme.word();
         write!(f, "{scheme}://{}:{}", self.host, self.port)
     }
 }
@@ -124,6 +136,11 @@ impl Method {
             && text.bytes().all(|b| b.is_ascii_uppercase() || b == b'-');
         let refused = matches!(text, "CONNECT" | "TRACE" | "TRACK");
         (fits && !refused).then(|| Self(text.to_owned()))
+    }
+
+    /// A word of this crate, which keeps the rule of [`Self::parse`].
+    pub(crate) fn known(word: &'static str) -> Self {
+        Self(word.to_owned())
     }
 
     /// The token.

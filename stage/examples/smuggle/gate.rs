@@ -139,7 +139,7 @@ impl Dial for Dialer {
             let opened = key().open(receipt, VALID_MS);
             let claims = opened.map_err(|_| refusal(Reason::Undecidable))?;
             let address = match claims.endpoint.scheme {
-                Scheme::Http => self.plain,
+                Scheme::Http | Scheme::Postgres => self.plain,
                 Scheme::Https => self.tls,
             };
             Ok(Dialed {

@@ -19,6 +19,7 @@ mod audit_survives_a_crash;
 mod credentials_in_bodies;
 mod credentials_in_query_and_path;
 mod curl_scenarios;
+mod databases;
 mod encoded_bodies_pass_untouched;
 mod explain_is_what_is_enforced;
 mod far_ends_prove_who_they_are;

@@ -195,8 +195,8 @@ fn layer_word(layer: Layer) -> &'static str {
     }
 }
 
-/// `http(s)://host[:port][/path][?query]`, or `ws(s)://` for a WebSocket, by the parsers that the
-/// gate itself uses.
+/// `http(s)://host[:port][/path][?query]`, `ws(s)://` for a WebSocket, or
+/// `postgres://host[:port]/database/user`, by the parsers that the gate itself uses.
 fn target(text: &str) -> Result<Target, String> {
     let (scheme, rest) = text.split_once("://").ok_or("a URL begins with https://")?;
     let (scheme, websocket) = match scheme {
@@ -204,7 +204,11 @@ fn target(text: &str) -> Result<Target, String> {
         "http" => (Scheme::Http, false),
         "wss" => (Scheme::Https, true),
         "ws" => (Scheme::Http, true),
-        _ => return Err("a URL begins with https://, http://, wss:// or ws://".to_owned()),
+        "postgres" => (Scheme::Postgres, false),
+        _ => {
+            let rule = "a URL begins with https://, http://, wss://, ws:// or postgres://";
+            return Err(rule.to_owned());
+        }
     };
     let (authority, path) = match rest.find(['/', '?']) {
         Some(at) => rest.split_at_checked(at).unwrap_or((rest, "")),

@@ -34,6 +34,8 @@ pub(super) fn fill(slot: &Slot, path: &RequestPath, value: &[u8]) -> Option<Fill
         Slot::Path { .. } => return target(slot, path, value),
         Slot::Form { .. } | Slot::Json { .. } | Slot::Multipart { .. } => Zeroizing::default(),
         Slot::WebsocketJson { .. } => Zeroizing::default(),
+        // A password is proved, never written: `password.rs`.
+        Slot::Postgres { .. } => return None,
     };
     Some(Filled {
         field,

@@ -71,11 +71,8 @@ pub(super) fn name_placeholders(path: &RequestPath, presented: &mut Vec<Presente
 
 /// `http://host[:port][/path][?query]`; gives the authority and the origin-form.
 fn absolute(target: &str, arrival: &Arrival) -> Result<(Authority, String), Fault> {
-    let scheme_text = match arrival.scheme {
-        Scheme::Http => "http://",
-        Scheme::Https => "https://",
-    };
-    let Some(rest) = target.strip_prefix(scheme_text) else {
+    let rest = target.strip_prefix(arrival.scheme.word());
+    let Some(rest) = rest.and_then(|rest| rest.strip_prefix("://")) else {
         return Err(if arrival.asked == Asked::Proxy {
             not_for_a_proxy()
         } else {

@@ -50,7 +50,8 @@ impl Client {
         let reading = async {
             loop {
                 // ATTACK: 070 – TLS inside TLS has no line end to wait for.
-                if opening(source.buffer.unread())? == Some(Opening::Tls) {
+                let opened = opening(source.buffer.unread())?;
+                if matches!(opened, Some(Opening::Tls | Opening::Postgres)) {
                     return Err(not_http());
                 }
                 if let Some(end) = scan.end(source.buffer.unread())? {

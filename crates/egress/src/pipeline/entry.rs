@@ -9,8 +9,9 @@ use super::streams;
 use crate::identify::{Arrival, Asked, AskedDestination, Opening, opening};
 use crate::inject::undecidable;
 use crate::normalize::connect_target;
+use crate::postgres;
 use crate::refuse::{Fault, Form};
-use crate::terminate::terminate;
+use crate::terminate::{Spoken, terminate};
 use crate::wire::{Cuttable, Peer, ReadBuffer};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -136,6 +137,13 @@ async fn open(pipeline: &Arc<Pipeline>, client: Client, entry: Entry, asked: Ask
         Ok(None) => return,
         Err(fault) => return refuse(pipeline, &mut client, &fault, &arrival.asked).await,
     };
+    if opened == Opening::Postgres {
+        let Client {
+            io, buffer, live, ..
+        } = client;
+        let around = pipeline.around_postgres(&live);
+        return postgres::serve(&around, (io, buffer), (entry, &arrival.asked)).await;
+    }
     if opened == Opening::Tls {
         arrival.scheme = Scheme::Https;
         let Client {
@@ -145,7 +153,8 @@ async fn open(pipeline: &Arc<Pipeline>, client: Client, entry: Entry, asked: Ask
             started,
             form,
         } = client;
-        let ending = terminate(io, &mut buffer, &arrival.asked, &pipeline.authority);
+        let asked = (&arrival.asked, Spoken::Http);
+        let ending = terminate(io, &mut buffer, asked, &pipeline.authority);
         let slow = Err(Fault::new(
             Reason::UnknownProtocol,
             "the TLS handshake took too long",

@@ -16,6 +16,7 @@ mod injection;
 mod judge;
 mod life;
 mod places;
+mod postgres;
 mod slow;
 mod spots;
 mod stage;

@@ -2,8 +2,9 @@
 //! What a binding must be before the vault takes it.
 
 use super::slot::fold;
-use super::{Binding, PathPattern, Slot};
+use super::{Binding, Mode, PathPattern, Slot};
 use crate::names::{CREDENTIAL_WORD, Host, Scheme};
+use crate::postgres::{Access, Login};
 
 /// Why a binding is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -63,6 +64,12 @@ pub enum BindingError {
     /// A metadata service: it hands out credentials to whoever asks.
     #[error("`{0}` is a metadata service; no credential is bound there")]
     Metadata(Host),
+    /// A database's binding that is not exactly one.
+    #[error(
+        "a binding for PostgreSQL has one user, one database and the methods of its access, and \
+         its password is always put in"
+    )]
+    Postgres,
     /// An address that nothing outside this machine answers at.
     #[error("`{0}` is no destination: unspecified, multicast or broadcast")]
     NoDestination(Host),
@@ -76,8 +83,8 @@ impl Binding {
     pub fn check(&self) -> Result<(), BindingError> {
         match (self.endpoint.scheme, self.plaintext) {
             (Scheme::Http, false) => return Err(BindingError::Plaintext),
-            (Scheme::Https, true) => return Err(BindingError::PlaintextOverTls),
-            (Scheme::Http, true) | (Scheme::Https, false) => {}
+            (Scheme::Https | Scheme::Postgres, true) => return Err(BindingError::PlaintextOverTls),
+            (Scheme::Http, true) | (Scheme::Https | Scheme::Postgres, false) => {}
         }
         if self.methods.is_empty() {
             return Err(BindingError::NoMethods);
@@ -89,6 +96,10 @@ impl Binding {
         if self.denied.len() > DENIED_MAX {
             return Err(BindingError::Denied);
         }
+        let is_database = matches!(self.slot, Slot::Postgres { .. });
+        if is_database != (self.endpoint.scheme == Scheme::Postgres) {
+            return Err(BindingError::Postgres);
+        }
         match &self.slot {
             Slot::Header { name, scheme } => check_header(name, scheme.as_deref())?,
             Slot::Basic { user } => check_basic_user(user)?,
@@ -96,6 +107,7 @@ impl Binding {
             Slot::Path { template } => return self.check_template(template),
             Slot::Form { field: name } | Slot::Multipart { part: name } => check_field(name)?,
             Slot::Json { .. } | Slot::WebsocketJson { .. } => {}
+            Slot::Postgres { access, .. } => return self.check_database(*access),
         }
         self.check_slot_methods()?;
         let mut all = self.paths.iter().chain(self.denied.iter().map(|d| &d.path));
@@ -114,6 +126,23 @@ impl Binding {
             return Err(BindingError::WebsocketMethod);
         }
         Ok(())
+    }
+
+    /// The methods say what the slot says, and the path is one login.
+    fn check_database(&self, access: Access) -> Result<(), BindingError> {
+        let login = match self.paths.as_slice() {
+            [path] => Login::of_pattern(path),
+            _ => None,
+        };
+        let is_exact = login.is_some()
+            && self.methods == access.methods()
+            && self.mode == Mode::Inject
+            && self.denied.is_empty();
+        if is_exact {
+            Ok(())
+        } else {
+            Err(BindingError::Postgres)
+        }
     }
 
     fn check_template(&self, template: &PathPattern) -> Result<(), BindingError> {

@@ -4,6 +4,7 @@
 
 use super::PathPattern;
 use crate::names::{CREDENTIAL_WORD, RequestPath};
+use crate::postgres::{Access, Name};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
@@ -65,6 +66,13 @@ pub enum Slot {
         #[serde(default)]
         binary: bool,
     },
+    /// The password of a PostgreSQL user: whose, and of which database, is the binding's one path.
+    Postgres {
+        /// How far a connection may go.
+        access: Access,
+        /// The role that it takes before the client's first statement.
+        role: Option<Name>,
+    },
 }
 
 /// What a client has in a slot of the query, the path or the body.
@@ -99,7 +107,7 @@ impl Slot {
         match self {
             Self::Header { name, .. } => Some(name),
             Self::Basic { .. } => Some("authorization"),
-            Self::Query { .. } | Self::Path { .. } => None,
+            Self::Query { .. } | Self::Path { .. } | Self::Postgres { .. } => None,
             Self::Form { .. } | Self::Json { .. } | Self::Multipart { .. } => None,
             Self::WebsocketJson { .. } => None,
         }
@@ -113,7 +121,7 @@ impl Slot {
             Self::Header { .. } | Self::Basic { .. } | Self::Query { .. } | Self::Path { .. } => {
                 false
             }
-            Self::WebsocketJson { .. } => false,
+            Self::WebsocketJson { .. } | Self::Postgres { .. } => false,
         }
     }
 
@@ -130,6 +138,7 @@ impl Slot {
         match self {
             Self::Header { .. } | Self::Basic { .. } | Self::WebsocketJson { .. } => None,
             Self::Form { .. } | Self::Json { .. } | Self::Multipart { .. } => None,
+            Self::Postgres { .. } => None,
             Self::Query { parameter } => Some(query::held(path.query(), parameter)),
             Self::Path { template } => segment::held(template, path),
         }
@@ -141,7 +150,7 @@ impl Slot {
         match self {
             Self::Header { .. } | Self::Basic { .. } | Self::Query { .. } => Cow::Borrowed(path),
             Self::Form { .. } | Self::Json { .. } | Self::Multipart { .. } => Cow::Borrowed(path),
-            Self::WebsocketJson { .. } => Cow::Borrowed(path),
+            Self::WebsocketJson { .. } | Self::Postgres { .. } => Cow::Borrowed(path),
             Self::Path { template } => match segment::place(template, path) {
                 Some(place) => Cow::Owned(path.replaced(place, CREDENTIAL_WORD)),
                 None => Cow::Borrowed(path),
@@ -156,6 +165,7 @@ impl Slot {
         let filling = match self {
             Self::Header { .. } | Self::Basic { .. } | Self::WebsocketJson { .. } => None,
             Self::Form { .. } | Self::Json { .. } | Self::Multipart { .. } => None,
+            Self::Postgres { .. } => None,
             Self::Query { parameter } => {
                 let (before, after) = query::fill(path.query(), parameter)?;
                 let before = format!("{}?{before}", path.path());
@@ -183,7 +193,8 @@ impl Slot {
             (Self::Query { parameter }, Self::Query { parameter: other }) => {
                 fold(parameter) == fold(other)
             }
-            (Self::Path { .. }, Self::Path { .. }) => true,
+            (Self::Path { .. }, Self::Path { .. })
+            | (Self::Postgres { .. }, Self::Postgres { .. }) => true,
             (Self::WebsocketJson { .. }, Self::WebsocketJson { .. }) => true,
             // A body is read for one slot.
             _ if self.is_in_body() && other.is_in_body() => true,
@@ -193,7 +204,7 @@ impl Slot {
 }
 
 /// `header:authorization`, `basic:git`, `query:key`, `path:/bot{credential}/**`, `form:secret`,
-/// `json:/d/token`, `multipart:token`, `ws.json:/d/token`: for the record.
+/// `json:/d/token`, `multipart:token`, `ws.json:/d/token`, `postgres`: for the record.
 impl fmt::Display for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -205,6 +216,7 @@ impl fmt::Display for Slot {
             Self::Json { pointer } => write!(f, "json:{pointer}"),
             Self::Multipart { part } => write!(f, "multipart:{part}"),
             Self::WebsocketJson { pointer, .. } => write!(f, "ws.json:{pointer}"),
+            Self::Postgres { .. } => f.write_str("postgres"),
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::decision::Reason;
 use crate::facts::{Content, RequestFacts};
 use crate::grant::{AllowRule, Dialect};
 use crate::names::{Scheme, ToolName};
+use crate::postgres::Deed;
 use crate::registry::Operation;
 
 pub(super) fn standing(reason: Reason) -> String {
@@ -64,6 +65,9 @@ pub(super) fn tool(tool: &ToolName) -> String {
 
 /// The hint for a request that the grant does not cover.
 pub(super) fn uncovered(reason: Reason, facts: &RequestFacts) -> String {
+    if facts.endpoint.scheme == Scheme::Postgres {
+        return database(reason, facts);
+    }
     let (host, method, place) = (&facts.endpoint.host, &facts.method, place(facts));
     let change = match reason {
         Reason::HostNotGranted | Reason::PortNotGranted => {
@@ -102,6 +106,29 @@ pub(super) fn uncovered(reason: Reason, facts: &RequestFacts) -> String {
         _ => return undecidable(),
     };
     format!("{change} in torno.toml and run `torno trust`")
+}
+
+/// The hint for what no grant covers at a database. User and database are the workload's words and
+/// are not shown.
+fn database(reason: Reason, facts: &RequestFacts) -> String {
+    let host = &facts.endpoint.host;
+    match reason {
+        Reason::BindingNotGranted if facts.method == Deed::Write.method() => format!(
+            "this connection to {host} may only read; its owner can bind it with `--access write`, \
+             and access in torno.toml must not be \"read\""
+        ),
+        Reason::BindingNotGranted => format!(
+            "no secret of this session is bound for this user and database of {host}; use those \
+             of the binding, exactly"
+        ),
+        Reason::PhaseNotGranted => {
+            format!("the secret for {host} belongs to another phase; list it for this one")
+        }
+        _ => format!(
+            "bind a password with `torno secret bind NAME --host {host} --postgres …`, add \
+             [secret.NAME] to torno.toml and run `torno trust`"
+        ),
+    }
 }
 
 /// The hint for a request at the place of a rule with a dialect, which leaves it out. A JSON-RPC
@@ -210,7 +237,7 @@ fn place(facts: &RequestFacts) -> String {
     let endpoint = &facts.endpoint;
     let scheme = match endpoint.scheme {
         Scheme::Http => " scheme = \"http\"",
-        Scheme::Https => "",
+        Scheme::Https | Scheme::Postgres => "",
     };
     let port = if endpoint.port == endpoint.scheme.default_port() {
         String::new()

@@ -5,7 +5,6 @@ use crate::grant::{
     AllowRule, Dialect, GitGrant, Grant, HostPattern, Isolation, SecretGrant, ToolPattern,
     ToolRule, Verdict, WorkspaceMode,
 };
-use crate::names::Scheme;
 use crate::standing::Phase;
 use std::fmt::Display;
 
@@ -130,10 +129,7 @@ pub(super) fn place(rule: &AllowRule) -> String {
         HostPattern::Exact(host) => host.to_string(),
         HostPattern::OneLabel(suffix) => format!("*.{suffix}"),
     };
-    let scheme = match rule.scheme {
-        Scheme::Http => "http",
-        Scheme::Https => "https",
-    };
+    let scheme = rule.scheme.word();
     if rule.port == rule.scheme.default_port() {
         format!("{scheme}://{host}")
     } else {

@@ -6,6 +6,7 @@ use super::fields::{Entry, Fields, Value, entries, fail, some_of, text, word};
 use super::{DocumentError, files, rules};
 use crate::grant::{GitGrant, SecretGrant};
 use crate::names::{Authority, CredentialName, Endpoint, RequestPath, RuleName, Scheme};
+use crate::postgres::Access;
 use crate::standing::Phase;
 use std::ops::Range;
 
@@ -18,7 +19,7 @@ pub(super) fn read(value: Option<&Value<'_>>) -> Result<Vec<SecretGrant>, Docume
     } in value.map(entries).transpose()?.unwrap_or_default()
     {
         let credential = credential(name, span)?;
-        let fields = Fields::of(value, &["env", "narrow", "phase"])?;
+        let fields = Fields::of(value, &["env", "narrow", "access", "phase"])?;
         let env = match fields.get("env") {
             Some(value) => Some(files::variable(text(value)?, value.span())?),
             None => None,
@@ -42,6 +43,13 @@ pub(super) fn read(value: Option<&Value<'_>>) -> Result<Vec<SecretGrant>, Docume
             None => Phase::Locked,
         };
         let (methods, paths) = (methods.transpose()?, paths.transpose()?);
+        let methods = match fields.get("access") {
+            Some(value) if narrow.is_some() => {
+                return fail(value.span(), "say access of a database, or narrow of HTTP");
+            }
+            Some(value) => Some(access(value)?.methods()),
+            None => methods,
+        };
         secrets.push(SecretGrant {
             credential,
             env,
@@ -51,6 +59,11 @@ pub(super) fn read(value: Option<&Value<'_>>) -> Result<Vec<SecretGrant>, Docume
         });
     }
     Ok(secrets)
+}
+
+/// How far a connection to a database may go.
+fn access(value: &Value<'_>) -> Result<Access, DocumentError> {
+    word(value, &[("read", Access::Read), ("write", Access::Write)])
 }
 
 fn credential(name: &str, span: Range<usize>) -> Result<CredentialName, DocumentError> {

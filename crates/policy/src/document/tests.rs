@@ -796,3 +796,20 @@ fn the_digest_is_of_the_bytes() {
     assert_ne!(digest("a = 1"), digest("a  = 1"));
     assert_eq!(digest(EXAMPLE), digest(EXAMPLE));
 }
+
+#[test]
+fn access_of_a_database_is_a_narrower_list_of_methods() {
+    use crate::postgres::Access;
+    let parsed = |text: &str| parse(text, &Presets::shipped());
+    let grant = parsed("[secret.db]\naccess = \"read\"\n").unwrap();
+    assert_eq!(grant.secrets[0].methods, Some(Access::Read.methods()));
+    let grant = parsed("[secret.db]\naccess = \"write\"\n").unwrap();
+    assert_eq!(grant.secrets[0].methods, Some(Access::Write.methods()));
+    for wrong in [
+        "[secret.db]\naccess = \"all\"\n",
+        "[secret.db]\naccess = true\n",
+        "[secret.db]\naccess = \"read\"\nnarrow = { paths = [\"/x\"] }\n",
+    ] {
+        assert!(parsed(wrong).is_err(), "{wrong}");
+    }
+}

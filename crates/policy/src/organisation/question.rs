@@ -4,7 +4,7 @@
 
 use crate::facts::{Content, GitOperation, RequestFacts, ToolFacts};
 use crate::grant::{Grant, HostPattern, Isolation, WorkspaceMode};
-use crate::names::{CredentialName, Endpoint, Method, Scheme, SessionId};
+use crate::names::{CredentialName, Endpoint, Method, SessionId};
 use crate::standing::Phase;
 use cedar_policy::{
     Context, EntityId, EntityTypeName, EntityUid, Request, RestrictedExpression as Expression,
@@ -103,12 +103,8 @@ impl Asked {
 pub(super) fn request(asked: &Asked) -> Option<Request> {
     let names = NAMES.as_ref()?;
     let endpoint = &asked.endpoint;
-    let scheme = match endpoint.scheme {
-        Scheme::Http => "http",
-        Scheme::Https => "https",
-    };
     let mut context = vec![
-        text("scheme", scheme),
+        text("scheme", endpoint.scheme.word()),
         text("host", endpoint.host.to_string()),
         number("port", u64::from(endpoint.port.number())),
         flag("address", endpoint.host.is_address()),

@@ -31,6 +31,7 @@ fn the_shipped_policy_parses_and_names_its_rules() {
     assert_eq!(
         names,
         [
+            "org.database",
             "org.no-credential-in-the-clear",
             "org.no-metadata",
             "org.no-own-credential-in-the-clear",

@@ -19,6 +19,7 @@ use torno_policy::names::{
 };
 use torno_policy::organisation::{Organisation, SHIPPED};
 use torno_policy::placeholder::PlaceholderDigest;
+use torno_policy::postgres::Access;
 use torno_policy::standing::{Phase, Standing, State};
 use torno_policy::tripwire::{IssuedTripwire, Wire};
 
@@ -96,6 +97,8 @@ struct Case {
     expect: String,
     /// The binding that is put in.
     injects: Option<String>,
+    /// How far a connection to a database is opened.
+    opens: Option<Access>,
     rule: Option<String>,
     /// Whether bodies may quote tripwires.
     transcripts: Option<bool>,
@@ -115,10 +118,10 @@ fn locked() -> Phase {
 
 fn target(text: &str) -> (Endpoint, RequestPath) {
     let (scheme, rest) = text.split_once("://").unwrap();
-    let scheme = if scheme == "http" {
-        Scheme::Http
-    } else {
-        Scheme::Https
+    let scheme = match scheme {
+        "http" => Scheme::Http,
+        "postgres" => Scheme::Postgres,
+        _ => Scheme::Https,
     };
     let (authority, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
     let (host, port) = Authority::parse(authority, scheme).unwrap().into_parts();
@@ -205,6 +208,11 @@ fn denied(text: &str) -> Denied {
 }
 
 fn slot(row: &BindingRow) -> Slot {
+    if row.to.starts_with("postgres://") {
+        let writes = row.methods == Access::Write.methods();
+        let access = if writes { Access::Write } else { Access::Read };
+        return Slot::Postgres { access, role: None };
+    }
     match (&row.query, &row.path) {
         (Some(parameter), _) => Slot::Query {
             parameter: parameter.clone(),
@@ -286,6 +294,12 @@ fn check(file: &str, sheet: &Sheet) {
         };
         let case_name = format!("{file}: {}\n{decision:#?}", case.it);
         assert_eq!(word, case.expect, "{case_name}");
+        if let Some(expected) = case.opens {
+            let opened = injects.map(|injection| &injection.slot);
+            let is_so =
+                matches!(opened, Some(Slot::Postgres { access, .. }) if *access == expected);
+            assert!(is_so, "{case_name}");
+        }
         let injects = injects.map(|injection| injection.binding.to_string());
         assert_eq!(injects, case.injects, "{case_name}");
         if let (Some(expected), Decision::Allow(permit)) = (case.transcripts, &decision) {

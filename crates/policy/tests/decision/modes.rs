@@ -141,8 +141,8 @@ fn said(slot: &Slot, sent: Sent) -> RequestFacts {
             facts.body = Some(Box::new(BodySlot { slot, held }));
             (Location::Slot, 2)
         }
-        // Its messages come later.
-        Slot::WebsocketJson { .. } => (Location::Slot, 0),
+        // Its messages come later, and a password is proved, not said.
+        Slot::WebsocketJson { .. } | Slot::Postgres { .. } => (Location::Slot, 0),
     };
     let count = match sent {
         Sent::Nothing | Sent::Own => 0,

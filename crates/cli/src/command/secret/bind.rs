@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `torno secret bind`: arguments → one row of the vault.
 
+mod database;
 mod template;
 
 use crate::stop::{Outcome, Stop};
 use crate::values;
+use database::Database;
 use template::{Asked, Minting};
 use torno_policy::binding::template::Template;
 use torno_policy::binding::{Binding, Mode, PathPattern, Pointer, Slot};
@@ -29,7 +31,8 @@ const ID_BYTES_MAX: usize = 64;
   torno secret bind bot --host bots.example.org --in 'path:/bot{credential}/**'
   torno secret bind app --host login.example.org --path /oauth/token --in form:client_secret
   torno secret bind bot --host gateway.example.org --in ws.json:/d/token
-  torno secret bind git --host git.example.org --basic x-access-token --method GET --method POST")]
+  torno secret bind git --host git.example.org --basic x-access-token --method GET --method POST
+  torno secret bind db --host db.example.org --postgres --user app --database shop --access read")]
 pub(crate) struct Bind {
     /// The credential
     #[arg(value_parser = values::credential)]
@@ -49,7 +52,9 @@ pub(crate) struct Bind {
     /// Let the credential be used for what the template denies, too
     #[arg(long, requires = "template")]
     allow_minting: bool,
-    /// The port; 443, or 80 with --plaintext, when left out
+    #[command(flatten)]
+    database: Database,
+    /// The port; 443, 80 with --plaintext, or 5432 with --postgres, when left out
     #[arg(long, value_parser = values::port)]
     port: Option<Port>,
     /// A method it may be used with, again for more; GET when left out, POST for a body
@@ -111,6 +116,10 @@ impl Bind {
     pub(super) fn binding(&self, now: u64) -> Outcome<Binding> {
         let binding = match &self.template {
             Some(template) => self.by_template(template, now)?,
+            None if self.database.postgres => {
+                let row = self.row(self.exact_host()?, Scheme::Postgres, now)?;
+                self.database.binding(row)?
+            }
             None => self.plain(now)?,
         };
         binding.check().map_err(|error| {
@@ -162,8 +171,7 @@ impl Bind {
             (Some(When::Placeholder), _) | (None, _) => Mode::Placeholder,
             (Some(When::Inject), _) => Mode::Inject,
         };
-        let host = self.host.clone();
-        let host = host.ok_or_else(|| Stop::new("a binding names one exact host"))?;
+        let host = self.exact_host()?;
         let every = || match &slot {
             Slot::Path { template } => Some(template.clone()),
             Slot::Header { .. } | Slot::Basic { .. } | Slot::Query { .. } => {
@@ -173,6 +181,8 @@ impl Bind {
                 PathPattern::parse("/**").ok()
             }
             Slot::WebsocketJson { .. } => PathPattern::parse("/**").ok(),
+            // `database.rs` makes those.
+            Slot::Postgres { .. } => None,
         };
         let method = if slot.is_in_body() { "POST" } else { "GET" };
         let row = self.row(host, scheme, now)?;
@@ -183,6 +193,11 @@ impl Bind {
             mode,
             ..row
         })
+    }
+
+    fn exact_host(&self) -> Outcome<Host> {
+        let host = self.host.clone();
+        host.ok_or_else(|| Stop::new("a binding names one exact host"))
     }
 
     /// What every binding has, with the narrowest of the rest.

@@ -95,6 +95,10 @@ pub(super) fn line(binding: &Binding) -> String {
             };
             format!("in a WebSocket's JSON: {pointer}{more}")
         }
+        Slot::Postgres { role, .. } => match role {
+            Some(role) => format!("as password, with role {role}"),
+            None => "as password".to_owned(),
+        },
     };
     let denied = match binding.denied.len() {
         0 => String::new(),

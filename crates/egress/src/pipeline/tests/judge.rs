@@ -83,7 +83,7 @@ fn binding(slot: Slot, mode: Mode, path: &str) -> Binding {
     };
     let (host, plaintext) = match scheme {
         Scheme::Http => ("plain.test", true),
-        Scheme::Https => ("allow.test", false),
+        Scheme::Https | Scheme::Postgres => ("allow.test", false),
     };
     let methods = match (slot.is_in_body(), plaintext) {
         (true, _) => &["POST", "PUT"][..],

@@ -346,3 +346,52 @@ fn a_slot_in_a_body_has_one_plain_name_and_a_method_with_a_body() {
     let opened = Err(BindingError::WebsocketMethod);
     assert_eq!(in_body(message, "POST"), opened);
 }
+
+#[test]
+fn a_database_is_bound_for_one_login_and_the_methods_of_its_access() {
+    use crate::postgres::Access;
+    let database = |access: Access, path: &str| Binding {
+        endpoint: Endpoint {
+            scheme: Scheme::Postgres,
+            ..sample().endpoint
+        },
+        methods: access.methods(),
+        paths: vec![PathPattern::parse(path).unwrap()],
+        slot: Slot::Postgres { access, role: None },
+        mode: Mode::Inject,
+        ..sample()
+    };
+    let good = database(Access::Read, "/shop/app");
+    assert_eq!(good.check(), Ok(()));
+    assert_eq!(database(Access::Write, "/shop/app").check(), Ok(()));
+    for path in ["/**", "/shop/*", "/shop", "/shop/app/x", "/shop/"] {
+        let wide = database(Access::Read, path);
+        assert_eq!(wide.check(), Err(BindingError::Postgres), "{path}");
+    }
+    let writes = Access::Write.methods();
+    for wrong in [
+        Binding {
+            methods: writes,
+            ..good.clone()
+        },
+        Binding {
+            mode: Mode::Placeholder,
+            ..good.clone()
+        },
+        Binding {
+            slot: sample().slot,
+            ..good.clone()
+        },
+        Binding {
+            endpoint: sample().endpoint,
+            ..good.clone()
+        },
+    ] {
+        assert_eq!(wrong.check(), Err(BindingError::Postgres), "{wrong:?}");
+    }
+    let clear = Binding {
+        plaintext: true,
+        ..good
+    };
+    assert_eq!(clear.check(), Err(BindingError::PlaintextOverTls));
+}

@@ -59,7 +59,7 @@ pub(super) fn is_inside(binding: &Binding, seen: Option<Seen>, one: &Presented) 
         Slot::Form { .. } | Slot::Json { .. } | Slot::Multipart { .. } => {
             there && one.location == Location::Slot
         }
-        Slot::WebsocketJson { .. } => false,
+        Slot::WebsocketJson { .. } | Slot::Postgres { .. } => false,
         Slot::Header { .. } | Slot::Basic { .. } => {
             let name = header(binding).unwrap().to_owned();
             one.location == Location::Header(name)
@@ -70,6 +70,7 @@ pub(super) fn is_inside(binding: &Binding, seen: Option<Seen>, one: &Presented) 
 pub(super) fn seen(binding: &Binding, facts: &RequestFacts) -> Option<Seen> {
     match &binding.slot {
         Slot::Header { .. } | Slot::Basic { .. } | Slot::WebsocketJson { .. } => None,
+        Slot::Postgres { .. } => None,
         Slot::Form { .. } | Slot::Json { .. } | Slot::Multipart { .. } => {
             let read = facts.body.as_ref()?;
             (read.slot == binding.slot).then_some(match read.held {

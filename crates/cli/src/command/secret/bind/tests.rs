@@ -162,3 +162,60 @@ fn a_template_is_narrowed_and_never_widened() {
         assert!(line.is_err(), "{mixed:?}");
     }
 }
+
+#[test]
+fn a_database_is_one_user_of_one_database_and_how_far_it_goes() {
+    use torno_policy::postgres::Access;
+    let all = ["--postgres", "--user", "app", "--database", "shop"];
+    let row = bind(&[&all[..], &["--access", "read", "--role", "reader"]].concat()).unwrap();
+    assert_eq!(row.endpoint.to_string(), "postgres://api.example.org:5432");
+    assert_eq!(row.paths, [PathPattern::parse("/shop/app").unwrap()]);
+    assert_eq!(row.methods, Access::Read.methods());
+    let Slot::Postgres { access, role } = &row.slot else {
+        panic!("{row:?}")
+    };
+    assert_eq!(
+        (*access, role.as_ref().unwrap().as_str()),
+        (Access::Read, "reader")
+    );
+    let row = bind(&[
+        "--postgres",
+        "--user",
+        "app",
+        "--access",
+        "write",
+        "--port",
+        "6432",
+    ]);
+    let row = row.unwrap();
+    assert_eq!(row.endpoint.to_string(), "postgres://api.example.org:6432");
+    assert_eq!(row.paths, [PathPattern::parse("/app/app").unwrap()]);
+    for wrong in [
+        &["--postgres", "--user", "app"][..],
+        &["--postgres", "--access", "read"],
+        &["--user", "app"],
+        &["--postgres", "--user", "a b", "--access", "read"],
+        &[
+            "--postgres",
+            "--user",
+            "app",
+            "--access",
+            "read",
+            "--method",
+            "GET",
+        ],
+        &[
+            "--postgres",
+            "--user",
+            "app",
+            "--access",
+            "read",
+            "--plaintext",
+        ],
+    ] {
+        let line = ["torno", "api", "--host", "api.example.org"]
+            .iter()
+            .chain(wrong);
+        assert!(Line::try_parse_from(line).is_err(), "{wrong:?}");
+    }
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Runs of messages, in order and out of it.
+
+use super::*;
+use bytes::Bytes;
+
+fn frame(kind: u8, body: &[u8]) -> Frame {
+    Frame {
+        kind,
+        body: Bytes::copy_from_slice(body),
+    }
+}
+
+/// Lets a message through, as the relay does with what it allows.
+fn take(turn: &mut Turn, kind: u8, body: &[u8]) -> Step {
+    let frame = frame(kind, body);
+    let step = turn.step(&frame).unwrap();
+    match step {
+        Step::Forward => turn.begin(&frame, None).unwrap(),
+        Step::Judge(judged) => turn.begin(&frame, Some(judged)).unwrap(),
+        Step::Hold | Step::Drop | Step::Terminate | Step::Refuse(_) => {}
+    }
+    step
+}
+
+fn goes(turn: &mut Turn, kind: u8, body: &[u8]) {
+    let step = take(turn, kind, body);
+    assert!(matches!(step, Step::Forward | Step::Judge(_)), "{step:?}");
+}
+
+#[test]
+fn one_query_or_run_is_under_way_at_a_time() {
+    let mut turn = Turn::new(false);
+    goes(&mut turn, b'Q', b"select 1\0");
+    assert_eq!(take(&mut turn, b'Q', b"select 2\0"), Step::Hold);
+    turn.ready().unwrap();
+    assert!(turn.is_idle());
+    goes(&mut turn, b'P', b"\0select 1\0\0\0");
+    goes(&mut turn, b'B', b"\0\0\0\0\0\0\0\0");
+    goes(&mut turn, b'E', b"\0\0\0\0\0");
+    assert!(turn.ready().is_err(), "a run is over when it is synced");
+    goes(&mut turn, b'S', b"");
+    assert_eq!(take(&mut turn, b'P', b"\0select 2\0\0\0"), Step::Hold);
+    assert_eq!(take(&mut turn, b'X', b""), Step::Terminate);
+    turn.ready().unwrap();
+    assert!(turn.ready().is_err(), "nobody asked");
+}
+
+#[test]
+fn data_is_copied_in_only_where_the_far_end_takes_it() {
+    let mut turn = Turn::new(false);
+    assert_eq!(take(&mut turn, b'd', b"x"), Step::Drop);
+    assert!(turn.copy_in().is_err());
+    goes(&mut turn, b'Q', b"copy t from stdin\0");
+    assert_eq!(take(&mut turn, b'd', b"x"), Step::Hold);
+    turn.copy_in().unwrap();
+    goes(&mut turn, b'd', b"x");
+    goes(&mut turn, b'c', b"");
+    turn.ready().unwrap();
+    // As libpq does it with the extended protocol: the first Sync is ignored.
+    goes(&mut turn, b'E', b"\0\0\0\0\0");
+    turn.copy_in().unwrap();
+    assert_eq!(take(&mut turn, b'S', b""), Step::Drop);
+    goes(&mut turn, b'c', b"");
+    goes(&mut turn, b'S', b"");
+    turn.ready().unwrap();
+}
+
+#[test]
+fn a_refused_run_is_skipped_up_to_its_sync() {
+    let mut turn = Turn::new(true);
+    turn.skip();
+    assert_eq!(take(&mut turn, b'E', b"\0\0\0\0\0"), Step::Drop);
+    assert_eq!(take(&mut turn, b'Q', b"select 1\0"), Step::Drop);
+    goes(&mut turn, b'S', b"");
+    turn.ready().unwrap();
+}
+
+#[test]
+fn what_follows_the_end_of_a_transaction_is_guarded_anew() {
+    let mut turn = Turn::new(true);
+    let step = take(&mut turn, b'Q', b"select f(); commit; select g()\0");
+    assert!(matches!(step, Step::Refuse(_)), "{step:?}");
+    goes(&mut turn, b'Q', b"commit\0");
+    turn.ready().unwrap();
+    goes(&mut turn, b'P', b"c\0commit\0\0\0");
+    goes(&mut turn, b'B', b"p\0c\0\0\0\0\0\0\0");
+    goes(&mut turn, b'B', b"\0\0\0\0\0\0\0\0");
+    goes(&mut turn, b'E', b"p\0\0\0\0\0");
+    let step = take(&mut turn, b'E', b"\0\0\0\0\0");
+    assert!(matches!(step, Step::Refuse(_)), "{step:?}");
+    // A second life of the name, and a run in which something was done before.
+    goes(&mut turn, b'S', b"");
+    turn.ready().unwrap();
+    goes(&mut turn, b'B', b"\0\0\0\0\0\0\0\0");
+    goes(&mut turn, b'E', b"\0\0\0\0\0");
+    goes(&mut turn, b'B', b"p\0c\0\0\0\0\0\0\0");
+    let step = take(&mut turn, b'E', b"p\0\0\0\0\0");
+    assert!(matches!(step, Step::Refuse(_)), "{step:?}");
+}
+
+#[test]
+fn what_has_no_place_is_refused() {
+    let turn = Turn::new(false);
+    let step = turn.step(&frame(b'F', b"")).unwrap();
+    assert!(matches!(step, Step::Refuse(_)));
+    for (kind, body) in [
+        (b'p', &b"password\0"[..]),
+        (b'R', b""),
+        (b'Q', b"no end"),
+        (b'Q', b"select 1\0select 2\0"),
+        (b'P', b"name"),
+    ] {
+        assert!(turn.step(&frame(kind, body)).is_err(), "{kind}");
+    }
+    let mut turn = Turn::new(false);
+    goes(&mut turn, b'H', b"");
+    assert!(turn.step(&frame(b'Q', b"select 1\0")).is_err(), "no Sync");
+}

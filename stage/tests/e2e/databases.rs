@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+//! PostgreSQL of unmodified clients inside, psql and psycopg2, to a real server outside: with the
+//! placeholder as password, as one user of one database, reading or writing as it was bound.
+
+mod far_end;
+
+use crate::stage::{LEVELS, Ran, Stage, missing};
+use far_end::{FarEnd, HOST, programs};
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use torno_stage::account::Who;
+use torno_stage::daemon::POLICY;
+use torno_stage::unwalled::PYTHON;
+
+/// psql without Debian's wrapper, which wants its own directories.
+const PSQL: &str = r#"export PGPASSWORD="$API_TOKEN" PGCONNECT_TIMEOUT=20
+sql() { "@BIN@/psql" -w -X -At "host=db.torno.test user=app dbname=shop $1" -c "$2" 2>&1; }
+"#;
+
+/// A stage whose world has a database, bound like this.
+struct Databases {
+    stage: Stage,
+    far: FarEnd,
+    level: &'static str,
+}
+
+impl Databases {
+    fn new(level: &'static str, bind: &[&str], policy: &str) -> Self {
+        let mut stage = Stage::new();
+        let outside = stage.daemon.home().join("outside");
+        let far = FarEnd::start(&stage.world.api_token, &outside);
+        stage.daemon.down();
+        let upstreams = format!("{}{}", stage.world.upstreams(), far.pin());
+        let file = stage.daemon.home().join("config/upstreams.toml");
+        std::fs::write(file, upstreams).unwrap();
+        stage.daemon.up().unwrap();
+        let key = stage.daemon.key_file();
+        let key = key.to_str().unwrap();
+        stage.torno(&["vault", "unseal", "--key-file", key]).good();
+        let mut command = vec!["secret", "bind", "api", "--host", HOST, "--postgres"];
+        command.extend(["--user", "app", "--database", "shop"]);
+        command.extend(bind);
+        stage.torno(&command).good();
+        stage.daemon.write_workspace("torno.toml", policy).unwrap();
+        stage.torno(&["trust", "--yes"]).good();
+        stage.is_not_seen_whole("clients of databases export no keys of TLS");
+        Self { stage, far, level }
+    }
+
+    /// A script with `sql 'more of the connection' 'statement'`.
+    fn shell(&self, script: &str) -> Ran {
+        let bin = programs().unwrap();
+        let psql = PSQL.replace("@BIN@", bin.to_str().unwrap());
+        self.stage.shell(self.level, &format!("{psql}{script}"))
+    }
+
+    fn end(self) {
+        let level = self.level;
+        self.stage.end_at(level);
+    }
+}
+
+fn at_each_level(story: &str, (bind, policy): (&[&str], &str), tell: impl Fn(&Databases)) {
+    if programs().is_none() {
+        println!("SKIP: {story}: no PostgreSQL server is installed");
+        return;
+    }
+    for level in LEVELS {
+        if let Some(why) = missing(Who::Caller, level) {
+            println!("SKIP: {story} at {level}: {why}");
+            continue;
+        }
+        println!("{story}: {level}");
+        let databases = Databases::new(level, bind, policy);
+        tell(&databases);
+        databases.end();
+    }
+}
+
+const READ: [&str; 4] = ["--access", "read", "--role", "reader"];
+const WRITE: [&str; 2] = ["--access", "write"];
+
+#[test]
+fn a_database_is_read_with_a_placeholder_and_nothing_is_written() {
+    at_each_level("databases that are read", (&READ, POLICY), |databases| {
+        let ran = databases.shell(
+            r#"
+            echo "select: $(sql '' 'select name from items order by id')" | tr '\n' ' '; echo
+            echo "tls: $(sql 'sslmode=verify-full sslrootcert=/etc/ssl/certs/ca-certificates.crt' 'select 7')"
+            echo "clear: $(sql 'sslmode=disable' 'select 8')"
+            echo "who: $(sql '' 'select session_user, current_user')"
+            echo "leak: $(sql '' "select v, encode(b, 'escape') from leaks" | sed "s/$API_TOKEN/TOKEN/g")"
+            echo "bytea: $(sql '' 'select b from leaks')"
+            echo "copy: $(sql '' 'copy leaks to stdout' | sed "s/$API_TOKEN/TOKEN/g")"
+            echo "error: $(sql '' 'select v::int from leaks' | sed "s/$API_TOKEN/TOKEN/g")"
+            echo "insert: $(sql '' "insert into items values (3, 'x')")"
+            echo "hidden: $(sql '' 'select sneak()')"
+            echo "undo: $(sql '' "select set_config('default_transaction_read_only','off',false)")"
+            echo "role: $(sql '' 'set role none')"
+            echo "mixed: $(sql '' 'select 1; commit; select sneak()')"
+            echo "private: $(sql '' 'select * from private')"
+            "#,
+        );
+        let ran = ran.good();
+        let said = |name: &str| {
+            let mut lines = ran.stdout.lines();
+            let line = lines.find_map(|line| line.strip_prefix(&format!("{name}: ")));
+            line.unwrap_or_else(|| panic!("{name}: {ran:#?}"))
+                .to_owned()
+        };
+        assert_eq!(said("select").trim(), "one two");
+        assert_eq!((said("tls"), said("clear")), ("7".into(), "8".into()));
+        assert_eq!(said("who"), "app|reader");
+        assert_eq!(said("leak"), "it is TOKEN!|TOKEN");
+        assert!(said("bytea").starts_with("\\x"), "{ran:#?}");
+        assert!(said("copy").starts_with("it is TOKEN!"), "{ran:#?}");
+        assert!(said("error").contains("it is TOKEN!"), "{ran:#?}");
+        for (name, words) in [
+            ("insert", "may only read"),
+            ("hidden", "read-only transaction"),
+            ("undo", "may only read"),
+            ("role", "leave role"),
+            ("mixed", "messages of their own"),
+            ("private", "permission denied"),
+        ] {
+            assert!(said(name).contains(words), "{name}: {ran:#?}");
+        }
+        assert!(
+            ran.stdout.contains("refused: binding_not_granted by"),
+            "{ran:#?}"
+        );
+        let text = "select count(*) from items where id > 2";
+        assert_eq!(databases.far.ask(text), "0");
+    });
+}
+
+/// Functions that were there before undo what the server was told; it is told again.
+const UNDOING: &str = r"
+import os, psycopg2
+def tried(what, statements):
+    c = psycopg2.connect(host='db.torno.test', user='app', dbname='shop',
+                         password=os.environ['API_TOKEN'])
+    c.autocommit = True
+    k = c.cursor()
+    for statement in statements:
+        try:
+            k.execute(statement)
+            print(what, statement, k.fetchall() if k.description else 'done')
+        except psycopg2.Error as e:
+            print(what, statement, type(e).__name__, e.pgcode, str(e).splitlines()[0])
+            break
+tried('undo', ['select undo()', 'select sneak()'])
+tried('unquote', ['select unquote()', 'select 1'])
+tried('unrole', ['select unrole()', 'select current_user', 'select count(*) from private'])
+tried('begin', ['begin', 'select undo()', 'commit', 'select sneak()'])
+";
+
+#[test]
+fn what_undoes_the_servers_guard_is_told_again_or_cut() {
+    let story = "databases whose functions undo";
+    at_each_level(story, (&READ, POLICY), |databases| {
+        let ran = databases
+            .stage
+            .run(databases.level, &[PYTHON, "-c", UNDOING]);
+        let ran = ran.good();
+        let lines: Vec<&str> = ran.stdout.lines().collect();
+        let last = |what: &str| {
+            let of = |line: &&&str| line.split(' ').next() == Some(what);
+            lines
+                .iter()
+                .rfind(of)
+                .copied()
+                .unwrap_or_else(|| panic!("{ran:#?}"))
+        };
+        // PostgreSQL 14 and later say that these two changed.
+        assert!(
+            last("undo").contains("a setting that statements are judged by"),
+            "{ran:#?}"
+        );
+        assert!(
+            last("unquote").contains("a setting that statements are judged by"),
+            "{ran:#?}"
+        );
+        assert!(
+            last("begin").contains("a setting that statements are judged by"),
+            "{ran:#?}"
+        );
+        assert!(
+            ran.stdout.contains("select current_user [('reader',)]"),
+            "{ran:#?}"
+        );
+        assert!(last("unrole").contains("InsufficientPrivilege"), "{ran:#?}");
+        let text = "select count(*) from items where id > 2";
+        assert_eq!(databases.far.ask(text), "0");
+    });
+}
+
+#[test]
+fn another_login_or_password_is_refused_before_the_server_is_asked() {
+    at_each_level("logins of databases", (&READ, POLICY), |databases| {
+        let ran = databases.shell(
+            r#"
+            echo "user: $(sql 'user=admin' 'select 1')"
+            echo "user2: $(sql 'user=app2' 'select 1')"
+            echo "user3: $(sql 'user=APP' 'select 1')"
+            echo "database: $(sql 'dbname=postgres' 'select 1')"
+            echo "port: $(sql 'port=5433' 'select 1')"
+            echo "options: $(sql "options='-c role=none'" 'select 1')"
+            echo "replication: $(sql 'replication=database' 'select 1')"
+            export PGPASSWORD=TRNOwrongwrongwrong
+            echo "password: $(sql '' 'select 1')"
+            unset PGPASSWORD
+            echo "none: $(sql '' 'select 1')"
+            "#,
+        );
+        let ran = ran.good();
+        for (name, words) in [
+            ("user", "binding_not_granted"),
+            ("user2", "binding_not_granted"),
+            ("user3", "binding_not_granted"),
+            ("database", "binding_not_granted"),
+            ("port", "not_granted"),
+            ("options", "leave out options"),
+            ("replication", "leave out options"),
+            ("password", "placeholder"),
+            ("none", "password"),
+        ] {
+            let from = ran.stdout.find(&format!("{name}: ")).unwrap();
+            let text = ran.stdout[from..]
+                .lines()
+                .take(3)
+                .collect::<Vec<_>>()
+                .join(" ");
+            assert!(text.contains(words), "{name}: {text}\n{ran:#?}");
+        }
+        let log = databases.far.log();
+        assert!(
+            !log.contains("user=app2") && !log.contains("user=app "),
+            "{log}"
+        );
+    });
+}
+
+const WRITING: &str = r"
+import io, os, psycopg2
+def connect():
+    return psycopg2.connect(host='db.torno.test', user='app', dbname='shop',
+                            password=os.environ['API_TOKEN'])
+c = connect()
+k = c.cursor()
+k.execute('insert into items values (%s, %s) returning id', (3, 'drei'))
+print('returned', k.fetchone()[0])
+k.copy_expert('copy items from stdin', io.StringIO('4\tfour\n5\tfive\n'))
+c.commit()
+k.execute('insert into items values (6, %s)', ('x' * 500000,))
+c.rollback()
+out = io.StringIO()
+k.copy_expert('copy items to stdout', out)
+print('lines', len(out.getvalue().splitlines()))
+k.execute('select count(*) from generate_series(1, 20000)')
+print('many', k.fetchone()[0])
+k.execute('select repeat(%s, 100000) from generate_series(1, 50)', ('y',))
+print('large', sum(len(r[0]) for r in k.fetchall()))
+c.commit()
+for statement in ['alter user app password $$mine$$', 'set role reader', 'create role r login']:
+    try:
+        k.execute(statement)
+        print('done', statement)
+    except psycopg2.Error as e:
+        print('refused', e.pgcode, e.diag.message_detail)
+    c.rollback()
+try:
+    k.execute('select %s', ('z' * (2 << 20),))
+    print('done too large')
+except psycopg2.Error as e:
+    print('too large', c.closed != 0)
+";
+
+#[test]
+fn a_database_that_is_bound_to_write_is_written_and_its_logins_stay() {
+    let story = "databases that are written";
+    at_each_level(story, (&WRITE, POLICY), |databases| {
+        let ran = databases
+            .stage
+            .run(databases.level, &[PYTHON, "-c", WRITING]);
+        let ran = ran.good();
+        let said: Vec<&str> = ran.stdout.lines().collect();
+        let expected = [
+            "returned 3",
+            "lines 5",
+            "many 20000",
+            "large 5000000",
+            "refused 42501 refused: binding_denies by egress.wire (wire)",
+            "refused 42501 refused: operation_not_granted by egress.wire (wire)",
+            "refused 42501 refused: binding_denies by egress.wire (wire)",
+            "too large True",
+        ];
+        assert_eq!(said, expected, "{ran:#?}");
+        assert_eq!(databases.far.ask("select count(*) from items"), "5");
+
+        // The document narrows what the binding has.
+        let stage = &databases.stage;
+        let narrowed = POLICY.replace("\"API_TOKEN\"\n", "\"API_TOKEN\"\naccess = \"read\"\n");
+        assert_ne!(narrowed, POLICY);
+        stage
+            .daemon
+            .write_workspace("torno.toml", &narrowed)
+            .unwrap();
+        stage.torno(&["trust", "--yes"]).good();
+        let ran = databases.shell(
+            "sql '' 'select count(*) from items'; sql '' \"delete from items\"; \
+             sql '' 'select sneak()'; true",
+        );
+        let ran = ran.good();
+        assert!(ran.stdout.starts_with("5\n"), "{ran:#?}");
+        for words in ["binding_not_granted", "read-only transaction"] {
+            assert!(ran.stdout.contains(words), "{words}: {ran:#?}");
+        }
+        assert_eq!(databases.far.ask("select count(*) from items"), "5");
+    });
+}
+
+const SLOW: &str = r"
+import os, sys, threading, time, psycopg2
+c = psycopg2.connect(host='db.torno.test', user='app', dbname='shop',
+                     password=os.environ['API_TOKEN'])
+k = c.cursor()
+if sys.argv[1] == 'cancel':
+    threading.Timer(1, c.cancel).start()
+    try:
+        k.execute('select pg_sleep(60)')
+    except psycopg2.errors.QueryCanceled:
+        c.rollback()
+        k.execute('select 5')
+        print('cancelled', k.fetchone()[0], flush=True)
+else:
+    print('ready', flush=True)
+    try:
+        k.execute('select pg_sleep(60)')
+    except psycopg2.Error as e:
+        print('cut', e.pgcode, flush=True)
+";
+
+#[test]
+fn a_statement_is_cancelled_and_a_revocation_or_a_kill_cuts() {
+    let story = "databases that are cut";
+    at_each_level(story, (&WRITE, POLICY), |databases| {
+        let stage = &databases.stage;
+        let started = Instant::now();
+        let ran = stage
+            .run(databases.level, &[PYTHON, "-c", SLOW, "cancel"])
+            .good();
+        assert_eq!(ran.stdout, "cancelled 5\n", "{ran:#?}");
+        assert!(
+            started.elapsed() < Duration::from_secs(40),
+            "{:?}",
+            started.elapsed()
+        );
+
+        let begin = || {
+            let mut run = stage
+                .daemon
+                .run_command(databases.level, &[PYTHON, "-c", SLOW, "wait"]);
+            let mut run = run
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            let mut said = BufReader::new(run.stdout.take().unwrap());
+            let mut line = String::new();
+            said.read_line(&mut line).unwrap();
+            assert_eq!(line, "ready\n");
+            std::thread::sleep(Duration::from_secs(1));
+            (run, said)
+        };
+        let live = "select count(*) from pg_stat_activity where usename = 'app'";
+        let (mut run, _said) = begin();
+        assert_eq!(databases.far.ask(live), "1");
+        stage.torno(&["kill", "--all"]).good();
+        assert_eq!(run.wait().unwrap().code(), Some(137));
+        let (mut run, mut said) = begin();
+        stage.torno(&["secret", "revoke", "api"]).good();
+        let mut rest = String::new();
+        said.read_to_string(&mut rest).unwrap();
+        run.wait().unwrap();
+        assert_eq!(rest, "cut 57P01\n");
+    });
+}
