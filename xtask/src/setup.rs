@@ -97,6 +97,11 @@ const NEEDS: [Need; 21] = [
         PythonModule("websockets"),
         "a client, and the far end",
     ),
+    need(
+        "python3-boto3",
+        PythonModule("boto3"),
+        "a client, and the far end's check of its signatures",
+    ),
     need("nodejs", File(&["/usr/bin/node"]), "a client"),
     need("npm", File(&["/usr/bin/npm"]), "a package client"),
     need(

@@ -3,19 +3,25 @@
 //! whatever could be read in two ways is refused. Protocols on top of HTTP (git) add facts here
 //! and nothing else.
 
+mod aws;
 mod content;
 mod fields;
 mod git;
 mod graphql;
 mod json;
+mod signature;
+mod stamp;
 mod target;
 mod upgrade;
 
+pub(crate) use aws::form as aws_form;
 pub(crate) use content::CONTENT_BYTES_MAX;
 pub(crate) use content::{graphql_body, graphql_query, jsonrpc, lfs_batch};
 pub(crate) use fields::{Disposition, is_hop_by_hop, is_websocket_field, judge_trailers};
 pub(crate) use git::{Commands, read_commands};
-pub(crate) use target::connect_target;
+pub(crate) use signature::{Payload, Signed};
+pub(crate) use stamp::Stamp;
+pub(crate) use target::{connect_target, percent_decoded};
 pub(crate) use upgrade::Offer;
 
 use crate::head::{Framing, Head, Repeated, framing, list_members};
@@ -39,6 +45,8 @@ pub(crate) enum Reading {
     Push,
     /// What it says, whole.
     Content(ContentKind),
+    /// All of it, for a signature that has to name its digest.
+    Payload,
 }
 
 /// A request that is understood: what is judged, and what will be written.
@@ -58,6 +66,8 @@ pub(crate) struct Request {
     pub(crate) is_http10: bool,
     /// What the far end must speak.
     pub(crate) protocol: Protocol,
+    /// What the client signed with a placeholder as its key.
+    pub(crate) signed: Option<Signed>,
 }
 
 /// LIMIT: what is read of a push before its commands are whole, as sent.
@@ -71,11 +81,18 @@ impl Request {
             .is_some_and(|git| matches!(git.operation, GitOperation::Push(_)))
     }
 
+    /// Whether the client signed a body and did not say its digest.
+    pub(crate) fn has_unread_payload(&self) -> bool {
+        let signed = self.signed.as_ref();
+        signed.is_some_and(|signed| signed.payload == Payload::Unread)
+    }
+
     /// What must be known of the head before the body is read. True when there is one to read.
     pub(crate) fn begin(&self, reading: Reading) -> Result<bool, Fault> {
         match reading {
             Reading::Push => self.push_is_gzip().map(|_| true),
             Reading::Content(kind) => content::head(self, kind),
+            Reading::Payload => content::payload(self).map(|()| true),
         }
     }
 
@@ -98,6 +115,14 @@ impl Request {
                     ));
                 }
                 Ok(is_taken)
+            }
+            Reading::Payload if body.len() > CONTENT_BYTES_MAX => Err(content::payload_too_large()),
+            Reading::Payload if !is_whole => Ok(false),
+            Reading::Payload => {
+                if let Some(signed) = &mut self.signed {
+                    signed.payload = Payload::of(body);
+                }
+                Ok(true)
             }
             Reading::Content(_) if body.len() > CONTENT_BYTES_MAX => Err(content::too_large()),
             Reading::Content(_) if !is_whole => Ok(false),
@@ -172,7 +197,11 @@ pub(crate) fn normalize(raw: RawRequest<'_>) -> Result<Request, Fault> {
     }
     refuse_method_in_query(&path)?;
     let websocket = upgrade::offer(&head, &method, (framing, line.is_http10))?;
-    let judged = fields::judge(&head)?;
+    let mut judged = fields::judge(&head)?;
+    let signed = signature::read(&head, &judged.dispositions, framing)?;
+    if signed.is_some() {
+        signature::replace(&head, &mut judged.dispositions, &mut judged.own_credentials);
+    }
     let mut presented = judged.presented;
     let path = target::name_placeholders(&path, &mut presented);
     let git = git::facts(&method, &path)?;
@@ -202,6 +231,7 @@ pub(crate) fn normalize(raw: RawRequest<'_>) -> Result<Request, Fault> {
         keep_alive: !close && !line.is_http10,
         is_http10: line.is_http10,
         protocol: protocol(&head),
+        signed,
         head,
     })
 }

@@ -168,7 +168,7 @@ impl Pipeline {
             Ok(request) => request,
             Err(fault) => return self.refuse_fault(client, &fault, (&target, is_head)).await,
         };
-        let upload = match self.read_push(client, &mut request).await {
+        let upload = match self.read_first(client, &mut request).await {
             Ok(upload) => upload,
             Err(fault) => return self.refuse_fault(client, &fault, (&target, is_head)).await,
         };

@@ -17,7 +17,7 @@ pub mod template;
 pub use check::{BindingError, is_segment_safe};
 pub use denied::Denied;
 pub use pattern::{PathPattern, PathPatternError};
-pub use slot::{Filling, Held, Slot};
+pub use slot::{Filling, Held, Sigv4, Slot};
 
 /// When the credential is put in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -51,6 +51,7 @@ mod roles_inherit_nothing;
 mod roles_lack_what_is_forbidden;
 mod rules_know_what_is_said;
 mod search;
+mod signed_requests;
 mod stage;
 mod streams_and_exit_codes;
 mod submodules_lead_nowhere;

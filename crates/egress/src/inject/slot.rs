@@ -24,6 +24,14 @@ pub(super) fn unfilled(path: &RequestPath) -> Option<Filled> {
     })
 }
 
+/// The target as it came, beside lines that were made with the value.
+pub(super) fn beside(path: &RequestPath, field: Zeroizing<Vec<u8>>) -> Option<Filled> {
+    Some(Filled {
+        field,
+        ..unfilled(path)?
+    })
+}
+
 /// Puts the value into the slot; nothing when the request has no one place for it.
 pub(super) fn fill(slot: &Slot, path: &RequestPath, value: &[u8]) -> Option<Filled> {
     let field = match slot {
@@ -31,11 +39,10 @@ pub(super) fn fill(slot: &Slot, path: &RequestPath, value: &[u8]) -> Option<Fill
         Slot::Basic { user } => basic(user, value),
         Slot::Query { .. } => return target(slot, path, &percent_encoded(value)),
         Slot::Path { .. } => return target(slot, path, value),
+        // No place for a value: it is signed with.
+        Slot::Sigv4(_) => return None,
     };
-    Some(Filled {
-        field,
-        ..unfilled(path)?
-    })
+    beside(path, field)
 }
 
 fn target(slot: &Slot, path: &RequestPath, value: &[u8]) -> Option<Filled> {
@@ -65,7 +72,7 @@ fn percent_encoded(value: &[u8]) -> Zeroizing<Vec<u8>> {
     encoded
 }
 
-fn hex_digit(nibble: u8) -> u8 {
+pub(super) fn hex_digit(nibble: u8) -> u8 {
     match nibble {
         0..=9 => b'0' + nibble,
         _ => b'A' + nibble - 10,

@@ -10,5 +10,6 @@ mod http2_frames;
 mod injection;
 mod life;
 mod places;
+mod signatures;
 mod stage;
 mod websocket;

@@ -2,7 +2,7 @@
 //! What a binding must be before the vault takes it.
 
 use super::slot::fold;
-use super::{Binding, PathPattern, Slot};
+use super::{Binding, Mode, PathPattern, Sigv4, Slot};
 use crate::names::{CREDENTIAL_WORD, Host, Scheme};
 
 /// Why a binding is refused.
@@ -57,6 +57,18 @@ pub enum BindingError {
     /// An address that nothing outside this machine answers at.
     #[error("`{0}` is no destination: unspecified, multicast or broadcast")]
     NoDestination(Host),
+    /// A key id that no signature names, or that of a temporary key.
+    #[error(
+        "an access key id has letters, digits, `-` and `_`, 3 to 128 of them; a temporary one \
+         (`ASIA…`) needs a session token, which can't be bound"
+    )]
+    KeyId,
+    /// A region or service that no signature names.
+    #[error("region and service are written as in a signature, as `eu-central-1` and `s3`")]
+    Scope,
+    /// A signature where the client made none.
+    #[error("what a client signed is signed anew, so its mode is `placeholder`")]
+    SignedAlways,
 }
 
 impl Binding {
@@ -85,6 +97,7 @@ impl Binding {
             Slot::Basic { user } => check_basic_user(user)?,
             Slot::Query { parameter } => check_parameter(parameter)?,
             Slot::Path { template } => return self.check_template(template),
+            Slot::Sigv4(scope) => check_sigv4(scope, self.mode)?,
         }
         let mut all = self.paths.iter().chain(self.denied.iter().map(|d| &d.path));
         match all.find(|pattern| pattern.has_word()) {
@@ -217,6 +230,18 @@ fn check_basic_user(user: &str) -> Result<(), BindingError> {
         Ok(())
     } else {
         Err(BindingError::BasicUser)
+    }
+}
+
+fn check_sigv4(scope: &Sigv4, mode: Mode) -> Result<(), BindingError> {
+    if !scope.has_lasting_key() {
+        Err(BindingError::KeyId)
+    } else if !scope.has_plain_scope() {
+        Err(BindingError::Scope)
+    } else if mode == Mode::Placeholder {
+        Ok(())
+    } else {
+        Err(BindingError::SignedAlways)
     }
 }
 

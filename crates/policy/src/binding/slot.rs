@@ -10,8 +10,10 @@ use std::fmt;
 
 mod query;
 mod segment;
+mod sigv4;
 
 pub(super) use query::fold;
+pub use sigv4::Sigv4;
 
 /// The one place of a request that the credential is put into.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -39,6 +41,9 @@ pub enum Slot {
         /// A pattern in which one segment holds `{credential}`, as in `/bot{credential}/**`.
         template: PathPattern,
     },
+    /// The signature of AWS in `Authorization`: the client signs with the placeholder as its key
+    /// id, and what goes out is signed anew with the credential.
+    Sigv4(Sigv4),
 }
 
 /// What a client has in a slot of the query or path.
@@ -69,19 +74,20 @@ impl Slot {
     pub fn header_name(&self) -> Option<&str> {
         match self {
             Self::Header { name, .. } => Some(name),
-            Self::Basic { .. } => Some("authorization"),
+            Self::Basic { .. } | Self::Sigv4(_) => Some("authorization"),
             Self::Query { .. } | Self::Path { .. } => None,
         }
     }
 
     /// What the client has there; nothing for a header, which is judged by its fields, and for a
-    /// path that is none of the template's.
+    /// path that is none of the template's. Of a signature it is what a presigned URL has.
     #[must_use]
     pub fn held(&self, path: &RequestPath) -> Option<Held> {
         match self {
             Self::Header { .. } | Self::Basic { .. } => None,
             Self::Query { parameter } => Some(query::held(path.query(), parameter)),
             Self::Path { template } => segment::held(template, path),
+            Self::Sigv4(_) => sigv4::held(path.query()),
         }
     }
 
@@ -89,7 +95,9 @@ impl Slot {
     #[must_use]
     pub fn named<'a>(&self, path: &'a RequestPath) -> Cow<'a, RequestPath> {
         match self {
-            Self::Header { .. } | Self::Basic { .. } | Self::Query { .. } => Cow::Borrowed(path),
+            Self::Header { .. } | Self::Basic { .. } | Self::Query { .. } | Self::Sigv4(_) => {
+                Cow::Borrowed(path)
+            }
             Self::Path { template } => match segment::place(template, path) {
                 Some(place) => Cow::Owned(path.replaced(place, CREDENTIAL_WORD)),
                 None => Cow::Borrowed(path),
@@ -102,7 +110,7 @@ impl Slot {
     #[must_use]
     pub fn fill(&self, path: &RequestPath) -> Option<Filling> {
         let filling = match self {
-            Self::Header { .. } | Self::Basic { .. } => None,
+            Self::Header { .. } | Self::Basic { .. } | Self::Sigv4(_) => None,
             Self::Query { parameter } => {
                 let (before, after) = query::fill(path.query(), parameter)?;
                 let before = format!("{}?{before}", path.path());
@@ -136,7 +144,8 @@ impl Slot {
     }
 }
 
-/// `header:authorization`, `basic:git`, `query:key`, `path:/bot{credential}/**`: for the record.
+/// `header:authorization`, `basic:git`, `query:key`, `path:/bot{credential}/**`,
+/// `sigv4:eu-central-1/s3`: for the record.
 impl fmt::Display for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -144,6 +153,7 @@ impl fmt::Display for Slot {
             Self::Basic { user } => write!(f, "basic:{user}"),
             Self::Query { parameter } => write!(f, "query:{parameter}"),
             Self::Path { template } => write!(f, "path:{template}"),
+            Self::Sigv4(scope) => write!(f, "sigv4:{scope}"),
         }
     }
 }

@@ -10,7 +10,7 @@
 //! | 1, http, not `plaintext` | any | any | `credential_endpoint_mismatch` |
 //! | 1 | any | two in its slot, or the slot twice | `placeholder_repeated` |
 //! | 1 | any | one elsewhere, or another credential's | `credential_endpoint_mismatch` |
-//! | 1 | any | as in the next two rows, and the binding denies the request | `binding_denies` |
+//! | 1 | any | as in the next two rows, and the binding denies the request, or signs for a service that makes credentials where no rule judges actions | `binding_denies` |
 //! | 1 | any | its own, in its slot | put in |
 //! | 1 | `inject`, `placeholder_or_inject` | none | put in |
 //! | 1 | `placeholder` | none | goes without if a rule or git grant covers it |
@@ -30,6 +30,7 @@ use super::{IssuedPlaceholder, Layers, Opinion, hint};
 use crate::binding::{Binding, Held, Mode, Slot};
 use crate::decision::{Layer, PermittedInjection, Reason};
 use crate::facts::{Location, Presented, RequestFacts};
+use crate::grant::{AllowRule, Dialect};
 use crate::names::{CredentialName, RuleName, Scheme};
 use crate::standing::Phase;
 
@@ -111,7 +112,7 @@ fn with_binding(
             facts,
         ));
     }
-    if is_used && binding.denies(&facts.method, &facts.path) {
+    if is_used && (binding.denies(&facts.method, &facts.path) || mints_unseen(binding, cover)) {
         return Err(deny_binding(binding, Reason::BindingDenies, facts));
     }
     match (slot.is_empty(), binding.mode) {
@@ -121,6 +122,14 @@ fn with_binding(
         (true, Mode::Placeholder) if cover.is_plain() => Ok(None),
         (true, Mode::Placeholder) => Err(deny_binding(binding, Reason::PlaceholderMissing, facts)),
     }
+}
+
+/// Whether the credential signs for a service that makes credentials by actions which neither method
+/// nor path shows, and no rule judges them.
+fn mints_unseen(binding: &Binding, cover: &Cover<'_>) -> bool {
+    let mints = matches!(&binding.slot, Slot::Sigv4(scope) if scope.makes_credentials());
+    let judged = |rule: &&AllowRule| matches!(rule.dialect, Dialect::Aws(_));
+    mints && !cover.rules.iter().any(judged)
 }
 
 /// Whether what stands at a location stands in the slot. In a query or path one spelling of one

@@ -171,7 +171,9 @@ fn present(
     let location = match binding.map(|binding| &binding.slot) {
         Some(Slot::Query { .. }) => Location::Query,
         Some(Slot::Path { .. }) => Location::Path,
-        Some(slot @ (Slot::Header { .. } | Slot::Basic { .. })) => header(slot.header_name()),
+        Some(slot @ (Slot::Header { .. } | Slot::Basic { .. } | Slot::Sigv4(_))) => {
+            header(slot.header_name())
+        }
         None => header(None),
     };
     facts.presented.push(Presented {

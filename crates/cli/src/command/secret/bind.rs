@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `torno secret bind`: arguments → one row of the vault.
 
+mod signed;
 mod template;
 
 use crate::stop::{Outcome, Stop};
 use crate::values;
+use signed::Signed;
 use template::{Asked, Minting};
 use torno_policy::binding::template::Template;
 use torno_policy::binding::{Binding, Mode, PathPattern, Slot};
@@ -27,6 +29,8 @@ const ID_BYTES_MAX: usize = 64;
   torno secret bind github --template github --path '/repos/acme/app/**'
   torno secret bind maps --host maps.example.org --in query:key
   torno secret bind bot --host bots.example.org --in 'path:/bot{credential}/**'
+  torno secret bind s3 --host s3.eu-central-1.amazonaws.com --path '/bucket/**' \
+      --sigv4 AKIAIOSFODNN7EXAMPLE --region eu-central-1 --service s3
   torno secret bind git --host git.example.org --basic x-access-token --method GET --method POST")]
 pub(crate) struct Bind {
     /// The credential
@@ -73,6 +77,8 @@ pub(crate) struct Bind {
         conflicts_with_all = ["header", "scheme", "basic"],
     )]
     place: Option<Slot>,
+    #[command(flatten)]
+    signed: Signed,
     /// When it is put in; `placeholder_or_inject` with --basic, else `placeholder`
     #[arg(long, value_enum)]
     mode: Option<When>,
@@ -154,7 +160,7 @@ impl Bind {
         let host = host.ok_or_else(|| Stop::new("a binding names one exact host"))?;
         let every = || match &slot {
             Slot::Path { template } => Some(template.clone()),
-            Slot::Header { .. } | Slot::Basic { .. } | Slot::Query { .. } => {
+            Slot::Header { .. } | Slot::Basic { .. } | Slot::Query { .. } | Slot::Sigv4(_) => {
                 PathPattern::parse("/**").ok()
             }
         };
@@ -196,6 +202,9 @@ impl Bind {
     }
 
     fn slot(&self) -> Slot {
+        if let Some(slot) = self.signed.slot() {
+            return slot;
+        }
         match (&self.place, &self.basic) {
             (Some(place), _) => place.clone(),
             (None, Some(user)) => Slot::Basic { user: user.clone() },

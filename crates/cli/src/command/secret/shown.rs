@@ -84,6 +84,7 @@ pub(super) fn line(binding: &Binding) -> String {
         Slot::Basic { user } => format!("as Basic of {user}"),
         Slot::Query { parameter } => format!("in the query: {parameter}=…"),
         Slot::Path { template } => format!("in the path: {template}"),
+        Slot::Sigv4(scope) => format!("signing as {} for {scope}", scope.key_id),
     };
     let denied = match binding.denied.len() {
         0 => String::new(),

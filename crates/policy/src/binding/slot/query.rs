@@ -68,6 +68,14 @@ fn place(query: &str, parameter: &str) -> Place {
     found
 }
 
+/// The name of each pair as the most forgiving server reads it.
+pub(super) fn names(query: &str) -> impl Iterator<Item = Vec<u8>> {
+    query.split(['&', ';']).map(|pair| {
+        let name = pair.split('=').next().unwrap_or_default();
+        fold_bytes(&percent_decoded(&percent_decoded(name.as_bytes())))
+    })
+}
+
 /// Whether some server could take this pair for the parameter.
 fn may_mean(pair: &str, parameter: &str) -> bool {
     let name = pair.split('=').next().unwrap_or_default();

@@ -19,7 +19,7 @@ pub(super) enum Seen {
 pub(super) fn header(binding: &Binding) -> Option<&str> {
     match &binding.slot {
         Slot::Header { name, .. } => Some(name),
-        Slot::Basic { .. } => Some("authorization"),
+        Slot::Basic { .. } | Slot::Sigv4(_) => Some("authorization"),
         Slot::Query { .. } | Slot::Path { .. } => None,
     }
 }
@@ -40,7 +40,7 @@ pub(super) fn is_inside(binding: &Binding, seen: Option<Seen>, one: &Presented) 
     match &binding.slot {
         Slot::Query { .. } => there && one.location == Location::Query,
         Slot::Path { .. } => there && one.location == Location::Path,
-        Slot::Header { .. } | Slot::Basic { .. } => {
+        Slot::Header { .. } | Slot::Basic { .. } | Slot::Sigv4(_) => {
             let name = header(binding).unwrap().to_owned();
             one.location == Location::Header(name)
         }
@@ -50,6 +50,10 @@ pub(super) fn is_inside(binding: &Binding, seen: Option<Seen>, one: &Presented) 
 pub(super) fn seen(binding: &Binding, facts: &RequestFacts) -> Option<Seen> {
     match &binding.slot {
         Slot::Header { .. } | Slot::Basic { .. } => None,
+        Slot::Sigv4(_) => {
+            let query = facts.path.query().unwrap_or("").to_lowercase();
+            query.contains("x-amz-signature=").then_some(Seen::Own)
+        }
         Slot::Query { parameter } => Some(in_query(facts.path.query().unwrap_or(""), parameter)),
         Slot::Path { template } => {
             let path = facts.path.path();
