@@ -290,8 +290,10 @@ pub fn fuzz_signature(data: &[u8]) {
     let Some(request) = understood(&head) else {
         return;
     };
-    let Some(signed) = &request.signed else {
-        panic!("a signature was let through unread");
+    let signed = request.signed.as_ref();
+    assert!(signed.is_some(), "a signature was let through unread");
+    let Some(signed) = signed else {
+        return;
     };
     let odd = ['/', ',', '='];
     assert!(

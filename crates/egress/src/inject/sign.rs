@@ -6,9 +6,8 @@
 
 use super::{Sending, authority, passing, push_field};
 use crate::normalize::{Payload, Signed, Stamp};
+use aws_lc_rs::hmac::{self, HMAC_SHA256};
 use data_encoding::HEXLOWER;
-use hmac::digest::FixedOutput;
-use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -239,10 +238,10 @@ fn signing_key(secret: &[u8], [day, region, service]: [&str; 3]) -> Zeroizing<[u
 
 fn mac(key: &[u8], text: &[u8]) -> Zeroizing<[u8; 32]> {
     let mut out = Zeroizing::new([0; 32]);
-    // INVARIANT: HMAC takes a key of any length; a signature of zeros would be refused far away.
-    if let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) {
-        mac.update(text);
-        FixedOutput::finalize_into(mac, (&mut *out).into());
+    let tag = hmac::sign(&hmac::Key::new(HMAC_SHA256, key), text);
+    // INVARIANT: a tag of this algorithm has 32 bytes.
+    for (to, from) in out.iter_mut().zip(tag.as_ref()) {
+        *to = *from;
     }
     out
 }

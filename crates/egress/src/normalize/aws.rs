@@ -49,7 +49,16 @@ pub(super) fn head(request: &Request, protocol: AwsProtocol) -> Result<bool, Fau
             }
             Ok(request.framing != Framing::Empty)
         }
-        AwsProtocol::Query => Ok(false),
+        AwsProtocol::Query => {
+            let is_get = request.facts.method.as_str() == "GET";
+            if is_get && request.facts.path.path() == "/" && request.framing == Framing::Empty {
+                Ok(false)
+            } else {
+                Err(Fault::malformed(
+                    "GET `/?Action=…` without a body, or POST a form to `/`",
+                ))
+            }
+        }
     }
 }
 

@@ -10,7 +10,7 @@
 //! | 1, http, not `plaintext` | any | any | `credential_endpoint_mismatch` |
 //! | 1 | any | two in its slot, or the slot twice | `placeholder_repeated` |
 //! | 1 | any | one elsewhere, or another credential's | `credential_endpoint_mismatch` |
-//! | 1 | any | as in the next two rows, and the binding denies the request, or signs for a service that makes credentials where no rule judges actions | `binding_denies` |
+//! | 1 | any | as in the next two rows, and the binding denies the request (or see `mints_unseen`) | `binding_denies` |
 //! | 1 | any | its own, in its slot | put in |
 //! | 1 | `inject`, `placeholder_or_inject` | none | put in |
 //! | 1 | `placeholder` | none | goes without if a rule or git grant covers it |

@@ -5,7 +5,8 @@
 //! replaces the one in its slot, everything else is refused, whatever a rule says (an attacker's
 //! own key at an allowed host carries data out). On any other endpoint one goes through only where
 //! a rule for that exact host says `own_credentials = true`. A `cookie` counts like the others, and
-//! so does what stands in the parameter or segment that such a binding fills.
+//! so does what stands in the parameter or segment that such a binding fills; so does a presigned
+//! URL where such a binding signs.
 
 use super::cover::Cover;
 use super::{Layers, Opinion, hint};

@@ -100,7 +100,10 @@ impl AwsAction {
     }
 
     fn is_named_alone(&self) -> bool {
-        NAMED_ALONE.contains(&self.as_str())
+        // A service that folds case must not make a word of another class out of one of these.
+        NAMED_ALONE
+            .iter()
+            .any(|name| name.eq_ignore_ascii_case(&self.0))
     }
 
     /// Whether its first word is one of reading.
@@ -227,6 +230,11 @@ mod tests {
         for name in NAMED_ALONE {
             assert!(!means(&read, name) && !means(&write, name), "{name}");
             assert!(means(&AwsPattern::parse(name).unwrap(), name), "{name}");
+            let shouted = name.to_ascii_uppercase();
+            assert!(
+                !means(&read, &shouted) && !means(&write, &shouted),
+                "{name}"
+            );
         }
         for bad in [
             "",

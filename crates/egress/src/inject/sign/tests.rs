@@ -43,7 +43,7 @@ fn understood(
          AWS4-HMAC-SHA256 Credential={}/{}/{}/{}/aws4_request, SignedHeaders={signed}, \
          Signature={EMPTY}\r\n\r\n",
         id.as_str(),
-        &date[..8],
+        date.get(..8).unwrap(),
         scope.region,
         scope.service,
     );

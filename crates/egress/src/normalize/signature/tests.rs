@@ -94,7 +94,10 @@ fn another_signature_under_a_placeholder_is_refused_in_words() {
             good.replace("SignedHeaders=host;", "SignedHeaders=;"),
             "write",
         ),
-        (good.replace(DIGEST, &DIGEST[1..]), "write"),
+        (
+            good.replace(DIGEST, DIGEST.trim_start_matches('e')),
+            "write",
+        ),
         (good.replace(DIGEST, &DIGEST.to_uppercase()), "write"),
         (signed_by(&format!("x/{id}{scope}")), "write"),
         (signed_by(&format!("x.{id}{scope}")), "write"),

@@ -150,9 +150,9 @@ fn a_rule_for_aws_names_service_and_actions_and_where_the_bucket_is() {
             "uses https://s3.eu-central-1.amazonaws.com as s3 of AWS at /**: read PutObject",
         ),
         (
-            "*.s3.eu-central-1.amazonaws.com",
+            "bucket.s3.eu-central-1.amazonaws.com",
             "service = \"s3\", action = [\"write\"]",
-            "uses https://*.s3.eu-central-1.amazonaws.com as s3 of AWS at /**: write",
+            "uses https://bucket.s3.eu-central-1.amazonaws.com as s3 of AWS at /**: write",
         ),
         (
             "a.test",
