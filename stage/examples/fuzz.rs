@@ -47,7 +47,7 @@ const HTTP: &[&[u8]] = &[
     b"\\",
 ];
 
-const TARGETS: [Target; 14] = [
+const TARGETS: [Target; 16] = [
     Target {
         name: "request_head",
         run: torno_egress::fuzz::fuzz_request_head,

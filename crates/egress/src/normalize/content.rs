@@ -126,7 +126,10 @@ pub(super) fn read(request: &Request, kind: ContentKind, body: &[u8]) -> Result<
             Ok(Content::Jsonrpc(Vec::new()))
         }
         (ContentKind::Lfs, _) => lfs_batch(body),
-        (ContentKind::Aws(protocol), _) => Ok(Content::Aws(aws::read(request, protocol, body)?)),
+        (ContentKind::Aws(protocol), _) => {
+            let call = aws::read(request, protocol, body)?;
+            Ok(Content::Aws(Box::new(call)))
+        }
     }
 }
 

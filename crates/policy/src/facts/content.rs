@@ -31,7 +31,7 @@ pub enum Content {
     /// What an LFS batch is for.
     Lfs(LfsBatch),
     /// What is done at AWS.
-    Aws(AwsCall),
+    Aws(Box<AwsCall>),
 }
 
 impl Content {

@@ -329,14 +329,14 @@ fn content(dice: &mut Dice) -> Option<Content> {
         4 => {
             let said = dice.some(&AWS_ACTIONS);
             let said = said.iter().filter_map(|text| AwsAction::parse(text));
-            Some(Content::Aws(AwsCall {
+            Some(Content::Aws(Box::new(AwsCall {
                 protocol: dice.pick(&[AwsProtocol::S3Path, AwsProtocol::S3Path, AwsProtocol::Json]),
                 actions: if dice.rarely(6) {
                     Vec::new()
                 } else {
                     said.collect()
                 },
-            }))
+            })))
         }
         1 => Some(Content::Graphql(dice.some(&GRAPHQL))),
         2 if dice.rarely(6) => Some(Content::Jsonrpc(Vec::new())),
