@@ -10,7 +10,8 @@
 //! | 1, http, not `plaintext` | any | any | `credential_endpoint_mismatch` |
 //! | 1 | any | two in its slot, or the slot twice | `placeholder_repeated` |
 //! | 1 | any | one elsewhere, or another credential's | `credential_endpoint_mismatch` |
-//! | 1 | any | as in the next two rows, and the binding denies the request (or see `mints_unseen`) | `binding_denies` |
+//! | 1 | any | as in the next two rows, and the binding denies the request | `binding_denies` |
+//! | 1 | any | as in them, and its signature would mint unseen | `binding_denies` |
 //! | 1 | any | its own, in its slot | put in |
 //! | 1 | `inject`, `placeholder_or_inject` | none | put in |
 //! | 1 | `placeholder` | none | goes without if a rule or git grant covers it |
@@ -112,7 +113,8 @@ fn with_binding(
             facts,
         ));
     }
-    if is_used && (binding.denies(&facts.method, &facts.path) || mints_unseen(binding, cover)) {
+    let denies = binding.denies(&facts.method, &facts.path) || mints_unseen(binding, cover);
+    if is_used && denies {
         return Err(deny_binding(binding, Reason::BindingDenies, facts));
     }
     match (slot.is_empty(), binding.mode) {
@@ -124,8 +126,8 @@ fn with_binding(
     }
 }
 
-/// Whether the credential signs for a service that makes credentials by actions which neither method
-/// nor path shows, and no rule judges them.
+/// Whether the credential signs for a service that makes credentials by actions which neither
+/// method nor path shows, and no rule judges them.
 fn mints_unseen(binding: &Binding, cover: &Cover<'_>) -> bool {
     let mints = matches!(&binding.slot, Slot::Sigv4(scope) if scope.makes_credentials());
     let judged = |rule: &&AllowRule| matches!(rule.dialect, Dialect::Aws(_));
