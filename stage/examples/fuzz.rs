@@ -47,7 +47,7 @@ const HTTP: &[&[u8]] = &[
     b"\\",
 ];
 
-const TARGETS: [Target; 20] = [
+const TARGETS: [Target; 22] = [
     Target {
         name: "request_head",
         run: torno_egress::fuzz::fuzz_request_head,
@@ -139,6 +139,32 @@ const TARGETS: [Target; 20] = [
             b"\x01\x03\xe2\x82\xac",
             b"\x80\0",
             b"\xff\0\0\0\0\0\x01\0\0",
+        ],
+    },
+    Target {
+        name: "aws_form",
+        run: torno_egress::fuzz::fuzz_aws_form,
+        words: &[
+            b"Action=",
+            b"action=",
+            b"%41ction=",
+            b"&",
+            b";",
+            b"+",
+            b"GetObject",
+        ],
+    },
+    Target {
+        name: "signature",
+        run: torno_egress::fuzz::fuzz_signature,
+        words: &[
+            b"/20150830/eu-central-1/s3/aws4_request",
+            b", SignedHeaders=host;x-amz-date",
+            b", Signature=e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+            b",",
+            b"=",
+            b"/",
+            b"\r\nX-Amz-Content-Sha256: UNSIGNED-PAYLOAD",
         ],
     },
     Target {

@@ -34,7 +34,7 @@ const fn need(package: &'static str, sign: Sign, reason: &'static str) -> Need {
     }
 }
 
-const NEEDS: [Need; 23] = [
+const NEEDS: [Need; 24] = [
     need("gcc", File(&["/usr/bin/cc"]), "links the binaries"),
     need("g++", File(&["/usr/bin/c++"]), "the TLS provider's C code"),
     need(
@@ -96,6 +96,11 @@ const NEEDS: [Need; 23] = [
         "python3-websockets",
         PythonModule("websockets"),
         "a client, and the far end",
+    ),
+    need(
+        "python3-boto3",
+        PythonModule("boto3"),
+        "a client, and the far end's check of its signatures",
     ),
     need("nodejs", File(&["/usr/bin/node"]), "a client"),
     need("npm", File(&["/usr/bin/npm"]), "a package client"),

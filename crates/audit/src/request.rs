@@ -105,6 +105,8 @@ pub enum ContentNote {
         /// The reference, when the client said it.
         reference: Option<ShortText>,
     },
+    /// The actions of AWS.
+    Aws(List<ShortText, REFERENCES_MAX>),
 }
 
 impl ContentNote {
@@ -121,6 +123,11 @@ impl ContentNote {
                 is_upload: batch.is_upload,
                 reference: batch.reference.as_deref().map(ShortText::new),
             },
+            Content::Aws(call) => {
+                let said = call.actions.iter();
+                let said = said.map(|action| ShortText::new(action.as_str()));
+                Self::Aws(List::new(said))
+            }
         }
     }
 }

@@ -13,7 +13,8 @@ use crate::head::{Framing, Head, HeadScan};
 use crate::http2::request::{framing_of, render};
 use crate::identify::{Arrival, Asked, opening};
 use crate::normalize::{
-    RawRequest, Request, graphql_body, graphql_query, jsonrpc, lfs_batch, normalize, read_commands,
+    RawRequest, Request, aws_form, graphql_body, graphql_query, jsonrpc, lfs_batch, normalize,
+    read_commands,
 };
 use crate::postgres::frame::{FROM_CLIENT_MAX, put, take};
 use crate::postgres::startup::{self, First};
@@ -23,6 +24,7 @@ use std::sync::Arc;
 use torno_policy::binding::{Held, PathPattern, Slot};
 use torno_policy::facts::Entry;
 use torno_policy::names::{Authority, RequestPath, Scheme};
+use torno_policy::placeholder::Placeholder;
 
 /// A head that is understood names the asked host, and its path is canonical.
 pub fn fuzz_request_head(data: &[u8]) {
@@ -308,6 +310,55 @@ fn taken_by_others_too(data: &[u8], is_taken: bool) {
         // It has numbers that are too large for the other, and no other complaint.
         assert!(error.to_string().contains("number out of range"), "{error}");
     }
+}
+
+/// What follows a placeholder in a signature of AWS: what is taken names one plain scope and plain
+/// fields, and neither the client's date nor its token goes out.
+pub fn fuzz_signature(data: &[u8]) {
+    const FRONT: &[u8] =
+        b"GET /b/k HTTP/1.1\r\nHost: allow.test\r\nX-Amz-Date: 20150830T123600Z\r\n\
+        X-Amz-Security-Token: t\r\nAuthorization: AWS4-HMAC-SHA256 Credential=";
+    let id = Placeholder::new("AKIA", [1; 16]);
+    let head = [FRONT, id.as_str().as_bytes(), data, b"\r\n\r\n"].concat();
+    if HeadScan::default().end(&head) != Ok(Some(head.len())) {
+        return;
+    }
+    let Some(request) = understood(&head) else {
+        return;
+    };
+    let signed = request.signed.as_ref();
+    assert!(signed.is_some(), "a signature was let through unread");
+    let Some(signed) = signed else {
+        return;
+    };
+    let odd = ['/', ',', '='];
+    assert!(
+        !signed.region.contains(odd) && !signed.service.contains(odd),
+        "an odd scope"
+    );
+    assert!(
+        !signed.fields.iter().any(|name| name.contains(odd)),
+        "an odd field"
+    );
+    assert!(
+        request.facts.own_credentials.is_empty(),
+        "a token of its own"
+    );
+}
+
+/// A form of AWS that is taken names one action, and says no other in any spelling.
+pub fn fuzz_aws_form(data: &[u8]) {
+    let Ok(action) = aws_form(data) else {
+        return;
+    };
+    let text = String::from_utf8_lossy(data);
+    let mut named = text
+        .split('&')
+        .filter_map(|pair| pair.strip_prefix("Action="));
+    assert_eq!(named.next(), Some(action.as_str()), "another action");
+    let lower = text.to_ascii_lowercase();
+    let alike = lower.split('&').filter(|pair| pair.starts_with("action="));
+    assert_eq!(alike.count(), 1, "two actions");
 }
 
 /// A target that is filled has the value once and every other byte as it was; what the client

@@ -6,6 +6,7 @@
 mod body;
 mod message;
 mod password;
+mod sign;
 mod slot;
 
 pub(crate) use message::MessageSlot;
@@ -13,12 +14,13 @@ pub(crate) use password::{Password, unlock_password};
 
 use crate::connect::{Upstream, receipt};
 use crate::forward::Upload;
-use crate::head::Framing;
+use crate::head::{Field, Framing};
 use crate::normalize::{Disposition, Request};
 use crate::ports::{Granted, Ports, Unlocked};
 use crate::refuse::Fault;
 use crate::scrub::Released;
 use bytes::Bytes;
+use sign::{Signing, signing};
 use torno_notary_protocol::gate::{Allowed, Injection};
 use torno_notary_protocol::transit::CredentialInTransit;
 use torno_policy::binding::{Slot, is_segment_safe};
@@ -66,6 +68,13 @@ pub(crate) async fn inject(
         allowed,
         credential,
     } = granted;
+    let signing = match &allowed.injection {
+        Some(injection) => {
+            let signed = request.signed.as_ref();
+            signing(&injection.slot, signed, ports.clock.now())?
+        }
+        None => None,
+    };
     let unlocked = if allowed.unlock && credential.is_none() {
         ports.ask.unlock(receipt(&allowed)?).await?
     } else {
@@ -84,7 +93,18 @@ pub(crate) async fn inject(
     {
         return Err(unusable("send this with HTTP/1.1"));
     }
-    render(&allowed, unlocked, (request, upload), released)
+    render(&allowed, unlocked, (request, upload, signing), released)
+}
+
+/// What goes out, but for the credential.
+#[derive(Clone, Copy)]
+struct Sending<'a> {
+    allowed: &'a Allowed,
+    request: &'a Request,
+    /// As the body goes out.
+    framing: Framing,
+    /// What comes back is searched.
+    is_scrubbed: bool,
 }
 
 /// LIMIT: the smallest value that can be scrubbed, and the largest that fits a header anywhere.
@@ -93,7 +113,7 @@ const VALUE_BYTES: std::ops::RangeInclusive<usize> = 12..=8192;
 fn render(
     allowed: &Allowed,
     unlocked: Unlocked,
-    (request, upload): (&Request, &mut Upload),
+    (request, upload, signing): (&Request, &mut Upload, Option<Signing<'_>>),
     released: &Released,
 ) -> Result<Injected, Refusal> {
     take_up(&unlocked.watched, released)?;
@@ -114,7 +134,16 @@ fn render(
             released.remember(injection, &allowed.endpoint, value)?;
             message = awaited(injection, value);
             fill_body(injection, (request, upload), value)?;
-            slot::fill(&injection.slot, path, value)
+            let sending = Sending {
+                allowed,
+                request,
+                framing: upload.framing,
+                is_scrubbed: !released.is_empty(),
+            };
+            match signing {
+                Some(signing) => slot::beside(path, signing.fields(sending, value)?),
+                None => slot::fill(&injection.slot, path, value),
+            }
         }
         (Some(_), None) => return Err(missing()),
         (None, _) => slot::unfilled(path),
@@ -122,9 +151,14 @@ fn render(
     let filled = filled.ok_or_else(|| unusable(ONE_PLACE))?;
     released.take_up(unlocked.watch);
     drop(unlocked);
-    let is_scrubbed = !released.is_empty();
+    let sending = Sending {
+        allowed,
+        request,
+        framing: upload.framing,
+        is_scrubbed: !released.is_empty(),
+    };
     let method = request.facts.method.as_str().as_bytes();
-    let rest = plain_part(allowed, (request, upload.framing), is_scrubbed);
+    let rest = plain_part(sending);
     let parts = [method, b" ", &filled.target, &rest, &filled.field, b"\r\n"];
     let size = parts.iter().map(|part| part.len()).sum();
     let mut head = Zeroizing::new(Vec::with_capacity(size));
@@ -206,33 +240,20 @@ fn unusable(hint: &str) -> Refusal {
 }
 
 /// Everything of the head between the target and the slot's field.
-fn plain_part(
-    allowed: &Allowed,
-    (request, framing): (&Request, Framing),
-    is_scrubbed: bool,
-) -> Vec<u8> {
+fn plain_part(sending: Sending<'_>) -> Vec<u8> {
+    let Sending {
+        request,
+        framing,
+        is_scrubbed,
+        ..
+    } = sending;
     let facts = &request.facts;
     let mut head = Vec::with_capacity(request.head.len() + 128);
     head.extend_from_slice(b" HTTP/1.1\r\nhost: ");
-    push_authority(&mut head, &facts.endpoint);
+    head.extend_from_slice(authority(&facts.endpoint).as_bytes());
     head.extend_from_slice(b"\r\n");
-    let slot = allowed.injection.as_ref().map(|injection| &injection.slot);
-    let is_filled = slot.is_some_and(Slot::is_in_body);
-    let slot = slot.and_then(Slot::header_name);
-    let is_stripped = |name: &str| {
-        slot.is_some_and(|slot| name.eq_ignore_ascii_case(slot))
-            || allowed.strip.iter().any(|s| name.eq_ignore_ascii_case(s))
-            || (is_filled && is_digest(name))
-    };
-    for (field, disposition) in request.head.fields().zip(&request.dispositions) {
-        let passes = match disposition {
-            Disposition::Drop | Disposition::Placeholder => false,
-            Disposition::OwnCredential => allowed.own_credentials,
-            Disposition::Pass => !(is_scrubbed && asks_for_parts(field.name)),
-        };
-        if passes && !is_stripped(field.name) {
-            push_field(&mut head, field.name.as_bytes(), field.value);
-        }
+    for field in passing(sending) {
+        push_field(&mut head, field.name.as_bytes(), field.value);
     }
     if is_scrubbed {
         // What comes back must be readable here.
@@ -252,6 +273,33 @@ fn plain_part(
         offer.push_fields(&mut head);
     }
     head
+}
+
+/// The client's own fields that go out as they came.
+fn passing<'a>(sending: Sending<'a>) -> impl Iterator<Item = Field<'a>> {
+    let Sending {
+        allowed,
+        request,
+        is_scrubbed,
+        ..
+    } = sending;
+    let slot = allowed.injection.as_ref().map(|injection| &injection.slot);
+    let is_filled = slot.is_some_and(Slot::is_in_body);
+    let slot = slot.and_then(Slot::header_name);
+    let is_stripped = move |name: &str| {
+        slot.is_some_and(|slot| name.eq_ignore_ascii_case(slot))
+            || allowed.strip.iter().any(|s| name.eq_ignore_ascii_case(s))
+            || (is_filled && is_digest(name))
+    };
+    let fields = request.head.fields().zip(&request.dispositions);
+    fields.filter_map(move |(field, disposition)| {
+        let passes = match disposition {
+            Disposition::Drop | Disposition::Placeholder => false,
+            Disposition::OwnCredential => allowed.own_credentials,
+            Disposition::Pass => !(is_scrubbed && asks_for_parts(field.name)),
+        };
+        (passes && !is_stripped(field.name)).then_some(field)
+    })
 }
 
 /// Said of the client's body, these are wrong of the one that is sent, and the right ones would say
@@ -288,15 +336,17 @@ pub(crate) fn push_field(head: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     head.extend_from_slice(b"\r\n");
 }
 
-fn push_authority(head: &mut Vec<u8>, endpoint: &Endpoint) {
-    match &endpoint.host {
-        Host::Name(name) => head.extend_from_slice(name.as_bytes()),
-        Host::V4(address) => head.extend_from_slice(address.to_string().as_bytes()),
-        Host::V6(address) => head.extend_from_slice(format!("[{address}]").as_bytes()),
-    }
+/// Host, and port where it is not the scheme's.
+fn authority(endpoint: &Endpoint) -> String {
+    let mut text = match &endpoint.host {
+        Host::Name(name) => name.clone(),
+        Host::V4(address) => address.to_string(),
+        Host::V6(address) => format!("[{address}]"),
+    };
     if endpoint.port != endpoint.scheme.default_port() {
-        head.extend_from_slice(format!(":{}", endpoint.port).as_bytes());
+        text.push_str(&format!(":{}", endpoint.port));
     }
+    text
 }
 
 /// Answers a revocation that came between the answer and the use of its credential.

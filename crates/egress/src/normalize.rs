@@ -3,6 +3,7 @@
 //! whatever could be read in two ways is refused. Protocols on top of HTTP (git) add facts here
 //! and nothing else.
 
+mod aws;
 mod content;
 mod fields;
 mod form;
@@ -10,18 +11,23 @@ mod git;
 mod graphql;
 mod json;
 mod multipart;
+mod signature;
 mod slot;
+mod stamp;
 mod target;
 mod tripwires;
 mod upgrade;
 
+pub(crate) use aws::form as aws_form;
 pub(crate) use content::CONTENT_BYTES_MAX;
 pub(crate) use content::{graphql_body, graphql_query, jsonrpc, lfs_batch};
 pub(crate) use fields::{Disposition, is_hop_by_hop, is_websocket_field, judge_trailers};
 pub(crate) use git::{Commands, read_commands};
 pub(crate) use json::{Spot as JsonSpot, find as json_spot};
+pub(crate) use signature::{Payload, Signed};
 pub(crate) use slot::{Found, Place, Spot, find as body_slot, in_json, presented};
-pub(crate) use target::connect_target;
+pub(crate) use stamp::Stamp;
+pub(crate) use target::{connect_target, percent_decoded};
 pub(crate) use tripwires::{BodySearch, Tripwires};
 pub(crate) use upgrade::Offer;
 
@@ -47,6 +53,8 @@ pub(crate) enum Reading {
     Push,
     /// What the notary wants to know, of the whole.
     Whole(Unread),
+    /// All of it, for a signature that has to name its digest.
+    Payload,
 }
 
 /// A request that is understood: what is judged, and what will be written.
@@ -68,6 +76,8 @@ pub(crate) struct Request {
     pub(crate) protocol: Protocol,
     /// The slot of its body, when it was read.
     pub(crate) spot: Option<Spot>,
+    /// What the client signed with a placeholder as its key.
+    pub(crate) signed: Option<Signed>,
 }
 
 /// LIMIT: what is read of a push before its commands are whole, as sent.
@@ -81,12 +91,19 @@ impl Request {
             .is_some_and(|git| matches!(git.operation, GitOperation::Push(_)))
     }
 
+    /// Whether the client signed a body and did not say its digest.
+    pub(crate) fn has_unread_payload(&self) -> bool {
+        let signed = self.signed.as_ref();
+        signed.is_some_and(|signed| signed.payload == Payload::Unread)
+    }
+
     /// What must be known of the head before the body is read. True when there is one to read.
     pub(crate) fn begin(&self, reading: &Reading) -> Result<bool, Fault> {
         match reading {
             Reading::Push => self.push_is_gzip().map(|_| true),
             Reading::Whole(Unread::Content(kind)) => content::head(self, *kind),
             Reading::Whole(Unread::Slot(slot)) => slot::head(self, slot),
+            Reading::Payload => content::payload(self).map(|()| true),
         }
     }
 
@@ -117,6 +134,14 @@ impl Request {
                     ));
                 }
                 Ok(is_taken)
+            }
+            Reading::Payload if body.len() > CONTENT_BYTES_MAX => Err(content::payload_too_large()),
+            Reading::Payload if !is_whole => Ok(false),
+            Reading::Payload => {
+                if let Some(signed) = &mut self.signed {
+                    signed.payload = Payload::of(body);
+                }
+                Ok(true)
             }
             Reading::Whole(unread) if body.len() > CONTENT_BYTES_MAX => Err(match unread {
                 Unread::Content(_) => content::too_large(),
@@ -211,7 +236,11 @@ pub(crate) fn normalize(raw: RawRequest<'_>) -> Result<Request, Fault> {
     }
     refuse_method_in_query(&path)?;
     let websocket = upgrade::offer(&head, &method, (framing, line.is_http10))?;
-    let judged = fields::judge(&head)?;
+    let mut judged = fields::judge(&head)?;
+    let signed = signature::read(&head, &judged.dispositions, framing)?;
+    if signed.is_some() {
+        signature::replace(&head, &mut judged.dispositions, &mut judged.own_credentials);
+    }
     let mut presented = judged.presented;
     let path = target::name_placeholders(&path, &mut presented);
     let git = git::facts(&method, &path)?;
@@ -243,6 +272,7 @@ pub(crate) fn normalize(raw: RawRequest<'_>) -> Result<Request, Fault> {
         is_http10: line.is_http10,
         protocol: protocol(&head),
         spot: None,
+        signed,
         head,
     })
 }

@@ -178,7 +178,7 @@ impl Pipeline {
             Err(fault) => return self.refuse_fault(client, &fault, (&target, is_head)).await,
         };
         self.tripwires.present(&mut request);
-        let upload = match self.read_push(client, &mut request).await {
+        let upload = match self.read_first(client, &mut request).await {
             Ok(upload) => upload,
             Err(fault) => return self.refuse_fault(client, &fault, (&target, is_head)).await,
         };

@@ -2,8 +2,10 @@
 //! What is known of an act when it is judged. Facts are canonical: they were parsed once, by
 //! `normalize` in the gate or by the desk, and each type refuses a second spelling.
 
+mod aws;
 mod content;
 
+pub use aws::{AwsAction, AwsCall, AwsPattern, AwsProtocol};
 pub use content::{Content, ContentKind, GraphqlOperation, LfsBatch, RpcMethod, RpcPattern};
 
 use crate::binding::{Held, Slot};

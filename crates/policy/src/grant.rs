@@ -7,7 +7,7 @@ mod rules;
 pub use rules::AllowRules;
 
 use crate::binding::PathPattern;
-use crate::facts::{GraphqlOperation, RpcPattern};
+use crate::facts::{AwsPattern, AwsProtocol, GraphqlOperation, RpcPattern};
 use crate::names::{CredentialName, Endpoint, Host, Method, Port, RuleName, Scheme, ToolName};
 use crate::registry::Protocol;
 use crate::standing::Phase;
@@ -158,6 +158,20 @@ pub enum Dialect {
     Graphql(Vec<GraphqlOperation>),
     /// The methods of JSON-RPC; never empty.
     Jsonrpc(Vec<RpcPattern>),
+    /// The actions at a service of AWS.
+    Aws(AwsGrant),
+}
+
+/// What may be done at a service of AWS, or of a store that speaks like one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AwsGrant {
+    /// The service by its signing name.
+    pub service: String,
+    /// How it is told what to do.
+    pub protocol: AwsProtocol,
+    /// The actions; never empty.
+    pub actions: Vec<AwsPattern>,
 }
 
 /// What may be done at a package registry: reading, always.

@@ -58,6 +58,7 @@ mod roles_lack_what_is_forbidden;
 mod rules_know_what_is_said;
 mod scenarios;
 mod search;
+mod signed_requests;
 mod stage;
 mod streams_and_exit_codes;
 mod submodules_lead_nowhere;

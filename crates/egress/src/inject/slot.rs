@@ -24,6 +24,14 @@ pub(super) fn unfilled(path: &RequestPath) -> Option<Filled> {
     })
 }
 
+/// The target as it came, beside lines that were made with the value.
+pub(super) fn beside(path: &RequestPath, field: Zeroizing<Vec<u8>>) -> Option<Filled> {
+    Some(Filled {
+        field,
+        ..unfilled(path)?
+    })
+}
+
 /// Puts the value into the slot of a head; nothing when the request has no one place for it. What
 /// is filled elsewhere adds nothing here.
 pub(super) fn fill(slot: &Slot, path: &RequestPath, value: &[u8]) -> Option<Filled> {
@@ -36,11 +44,10 @@ pub(super) fn fill(slot: &Slot, path: &RequestPath, value: &[u8]) -> Option<Fill
         Slot::WebsocketJson { .. } => Zeroizing::default(),
         // A password is proved, never written: `password.rs`.
         Slot::Postgres { .. } => return None,
+        // No place for a value: it is signed with.
+        Slot::Sigv4(_) => return None,
     };
-    Some(Filled {
-        field,
-        ..unfilled(path)?
-    })
+    beside(path, field)
 }
 
 fn target(slot: &Slot, path: &RequestPath, value: &[u8]) -> Option<Filled> {
@@ -70,7 +77,7 @@ pub(super) fn percent_encoded(value: &[u8]) -> Zeroizing<Vec<u8>> {
     encoded
 }
 
-fn hex_digit(nibble: u8) -> u8 {
+pub(super) fn hex_digit(nibble: u8) -> u8 {
     match nibble {
         0..=9 => b'0' + nibble,
         _ => b'A' + nibble - 10,

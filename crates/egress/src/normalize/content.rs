@@ -5,7 +5,7 @@
 use super::graphql;
 use super::json::{self, Value};
 use super::target::percent_decoded;
-use super::{Request, git};
+use super::{Request, aws, git};
 use crate::head::{Framing, list_members};
 use crate::refuse::Fault;
 use std::collections::BTreeSet;
@@ -21,6 +21,11 @@ type Members = Vec<(String, Value)>;
 
 /// Checks what the head says of the body. True when there is a body to read.
 pub(super) fn head(request: &Request, kind: ContentKind) -> Result<bool, Fault> {
+    if let ContentKind::Aws(protocol) = kind
+        && !aws::head(request, protocol)?
+    {
+        return Ok(false);
+    }
     let posted = request.facts.method.as_str() == "POST";
     if !posted {
         return match request.framing {
@@ -37,6 +42,7 @@ pub(super) fn head(request: &Request, kind: ContentKind) -> Result<bool, Fault> 
     let wanted = match kind {
         ContentKind::Graphql | ContentKind::Jsonrpc => "application/json",
         ContentKind::Lfs => "application/vnd.git-lfs+json",
+        ContentKind::Aws(_) => "application/x-www-form-urlencoded",
     };
     media_type(
         request,
@@ -57,6 +63,27 @@ pub(crate) fn too_large() -> Fault {
     Fault::new(
         Reason::TooLarge,
         "send at most 1 MiB where a rule judges what the body says",
+    )
+    .at(Location::Body)
+}
+
+/// Checks that a body can be read whole for the digest in a signature.
+pub(super) fn payload(request: &Request) -> Result<(), Fault> {
+    match request.framing {
+        Framing::Length(length)
+            if usize::try_from(length).is_ok_and(|l| l <= CONTENT_BYTES_MAX) =>
+        {
+            Ok(())
+        }
+        Framing::Empty | Framing::Chunked => Ok(()),
+        Framing::Length(_) => Err(payload_too_large()),
+    }
+}
+
+pub(super) fn payload_too_large() -> Fault {
+    Fault::new(
+        Reason::TooLarge,
+        "declare the body's SHA-256 in X-Amz-Content-Sha256: only 1 MiB is read for a signature",
     )
     .at(Location::Body)
 }
@@ -101,6 +128,10 @@ pub(super) fn read(request: &Request, kind: ContentKind, body: &[u8]) -> Result<
             Ok(Content::Jsonrpc(Vec::new()))
         }
         (ContentKind::Lfs, _) => lfs_batch(body),
+        (ContentKind::Aws(protocol), _) => {
+            let call = aws::read(request, protocol, body)?;
+            Ok(Content::Aws(Box::new(call)))
+        }
     }
 }
 

@@ -172,7 +172,7 @@ fn starts(name: &str, prefix: &str) -> bool {
 
 /// See the module's doc.
 pub(super) fn is_credential_like(name: &str) -> bool {
-    const HARMLESS: [&str; 9] = [
+    const HARMLESS: [&str; 10] = [
         "idempotency-key",
         "x-idempotency-key",
         "surrogate-key",
@@ -183,6 +183,8 @@ pub(super) fn is_credential_like(name: &str) -> bool {
         "x-cache-key",
         // How npm would log in, `web` or `legacy`; it is in every request, of the anonymous too.
         "npm-auth-type",
+        // The name of a key that a store encrypts with; it opens nothing.
+        "x-amz-server-side-encryption-aws-kms-key-id",
     ];
     const TELLING: [&str; 8] = [
         "token",

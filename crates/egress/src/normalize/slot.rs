@@ -99,7 +99,9 @@ pub(super) fn head(request: &Request, slot: &Slot) -> Result<bool, Fault> {
         Slot::Header { .. } | Slot::Basic { .. } | Slot::Query { .. } | Slot::Path { .. } => {
             return Err(no_body_slot());
         }
-        Slot::WebsocketJson { .. } | Slot::Postgres { .. } => return Err(no_body_slot()),
+        Slot::WebsocketJson { .. } | Slot::Postgres { .. } | Slot::Sigv4(_) => {
+            return Err(no_body_slot());
+        }
     }
     let fits = |length| usize::try_from(length).is_ok_and(|l| l <= content::CONTENT_BYTES_MAX);
     if length.is_none_or(fits) {
@@ -147,7 +149,7 @@ pub(crate) fn find(slot: &Slot, boundary: &str, body: &[u8]) -> Result<Found, Fa
         Slot::Header { .. } | Slot::Basic { .. } | Slot::Query { .. } | Slot::Path { .. } => {
             Err(no_body_slot())
         }
-        Slot::WebsocketJson { .. } | Slot::Postgres { .. } => Err(no_body_slot()),
+        Slot::WebsocketJson { .. } | Slot::Postgres { .. } | Slot::Sigv4(_) => Err(no_body_slot()),
     }
 }
 

@@ -134,7 +134,7 @@ pub(crate) fn connect_target(head: &Head) -> Result<Option<Authority>, Fault> {
 }
 
 /// Every `%XX` decoded once; for looking, never for forwarding.
-pub(super) fn percent_decoded(text: &str) -> Vec<u8> {
+pub(crate) fn percent_decoded(text: &str) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {

@@ -455,6 +455,8 @@ fn the_fuzz_targets_hold_on_mutated_seeds() {
         crate::fuzz::fuzz_graphql,
         crate::fuzz::fuzz_jsonrpc,
         crate::fuzz::fuzz_slot,
+        crate::fuzz::fuzz_aws_form,
+        crate::fuzz::fuzz_signature,
         crate::fuzz::fuzz_scrub,
     ];
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What of a body is part of the question is read before it is asked: the commands of a push,
 //! whose place alone tells that they are there, and whatever the notary asks for because a rule of
-//! the session judges what is said at this place. What was read leaves as it came.
+//! the session judges what is said at this place. So is a body whose digest a signature has to
+//! name. What was read leaves as it came.
 
 use super::{Client, Pipeline};
 use crate::ask::ask;
@@ -26,8 +27,8 @@ pub(super) struct Asked {
 }
 
 impl Pipeline {
-    /// The commands of a push.
-    pub(super) async fn read_push(
+    /// The commands of a push, or a body that was signed and not hashed.
+    pub(super) async fn read_first(
         &self,
         client: &mut Client,
         request: &mut Request,
@@ -35,6 +36,9 @@ impl Pipeline {
         let mut upload = Upload::new(request.framing);
         if request.is_push() {
             self.read_ahead(client, request, &mut upload, &Reading::Push)
+                .await?;
+        } else if request.has_unread_payload() {
+            self.read_ahead(client, request, &mut upload, &Reading::Payload)
                 .await?;
         }
         Ok(upload)

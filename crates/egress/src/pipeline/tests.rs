@@ -17,6 +17,7 @@ mod judge;
 mod life;
 mod places;
 mod postgres;
+mod signatures;
 mod slow;
 mod spots;
 mod stage;

@@ -2,7 +2,7 @@
 //! What a binding must be before the vault takes it.
 
 use super::slot::fold;
-use super::{Binding, Mode, PathPattern, Slot};
+use super::{Binding, Mode, PathPattern, Sigv4, Slot};
 use crate::names::{CREDENTIAL_WORD, Host, Scheme};
 use crate::postgres::{Access, Login};
 
@@ -73,6 +73,18 @@ pub enum BindingError {
     /// An address that nothing outside this machine answers at.
     #[error("`{0}` is no destination: unspecified, multicast or broadcast")]
     NoDestination(Host),
+    /// A key id that no signature names, or that of a temporary key.
+    #[error(
+        "an access key id has letters, digits, `-` and `_`, 3 to 128 of them; a temporary one \
+         (`ASIA…`) needs a session token, which can't be bound"
+    )]
+    KeyId,
+    /// A region or service that no signature names.
+    #[error("region and service are written as in a signature, as `eu-central-1` and `s3`")]
+    Scope,
+    /// A signature where the client made none.
+    #[error("what a client signed is signed anew, so its mode is `placeholder`")]
+    SignedAlways,
 }
 
 impl Binding {
@@ -108,6 +120,7 @@ impl Binding {
             Slot::Form { field: name } | Slot::Multipart { part: name } => check_field(name)?,
             Slot::Json { .. } | Slot::WebsocketJson { .. } => {}
             Slot::Postgres { access, .. } => return self.check_database(*access),
+            Slot::Sigv4(scope) => check_sigv4(scope, self.mode)?,
         }
         self.check_slot_methods()?;
         let mut all = self.paths.iter().chain(self.denied.iter().map(|d| &d.path));
@@ -279,6 +292,18 @@ fn check_basic_user(user: &str) -> Result<(), BindingError> {
         Ok(())
     } else {
         Err(BindingError::BasicUser)
+    }
+}
+
+fn check_sigv4(scope: &Sigv4, mode: Mode) -> Result<(), BindingError> {
+    if !scope.has_lasting_key() {
+        Err(BindingError::KeyId)
+    } else if !scope.has_plain_scope() {
+        Err(BindingError::Scope)
+    } else if mode == Mode::Placeholder {
+        Ok(())
+    } else {
+        Err(BindingError::SignedAlways)
     }
 }
 

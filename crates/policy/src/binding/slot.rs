@@ -12,10 +12,12 @@ use std::fmt;
 mod pointer;
 mod query;
 mod segment;
+mod sigv4;
 
 pub use pointer::Pointer;
 pub(super) use query::fold;
 pub use query::{Parameter, may_mean, parameter};
+pub use sigv4::Sigv4;
 
 /// The one place of a request that the credential is put into.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -73,6 +75,9 @@ pub enum Slot {
         /// The role that it takes before the client's first statement.
         role: Option<Name>,
     },
+    /// The signature of AWS in `Authorization`: the client signs with the placeholder as its key
+    /// id, and what goes out is signed anew with the credential.
+    Sigv4(Sigv4),
 }
 
 /// What a client has in a slot of the query, the path or the body.
@@ -106,7 +111,7 @@ impl Slot {
     pub fn header_name(&self) -> Option<&str> {
         match self {
             Self::Header { name, .. } => Some(name),
-            Self::Basic { .. } => Some("authorization"),
+            Self::Basic { .. } | Self::Sigv4(_) => Some("authorization"),
             Self::Query { .. } | Self::Path { .. } | Self::Postgres { .. } => None,
             Self::Form { .. } | Self::Json { .. } | Self::Multipart { .. } => None,
             Self::WebsocketJson { .. } => None,
@@ -121,7 +126,7 @@ impl Slot {
             Self::Header { .. } | Self::Basic { .. } | Self::Query { .. } | Self::Path { .. } => {
                 false
             }
-            Self::WebsocketJson { .. } | Self::Postgres { .. } => false,
+            Self::WebsocketJson { .. } | Self::Postgres { .. } | Self::Sigv4(_) => false,
         }
     }
 
@@ -132,7 +137,8 @@ impl Slot {
     }
 
     /// What the client has there; nothing for a header, which is judged by its fields, for a path
-    /// that is none of the template's, and for what is not in the head.
+    /// that is none of the template's, and for what is not in the head. Of a signature it is what a
+    /// presigned URL has.
     #[must_use]
     pub fn held(&self, path: &RequestPath) -> Option<Held> {
         match self {
@@ -141,6 +147,7 @@ impl Slot {
             Self::Postgres { .. } => None,
             Self::Query { parameter } => Some(query::held(path.query(), parameter)),
             Self::Path { template } => segment::held(template, path),
+            Self::Sigv4(_) => sigv4::held(path.query()),
         }
     }
 
@@ -151,6 +158,7 @@ impl Slot {
             Self::Header { .. } | Self::Basic { .. } | Self::Query { .. } => Cow::Borrowed(path),
             Self::Form { .. } | Self::Json { .. } | Self::Multipart { .. } => Cow::Borrowed(path),
             Self::WebsocketJson { .. } | Self::Postgres { .. } => Cow::Borrowed(path),
+            Self::Sigv4(_) => Cow::Borrowed(path),
             Self::Path { template } => match segment::place(template, path) {
                 Some(place) => Cow::Owned(path.replaced(place, CREDENTIAL_WORD)),
                 None => Cow::Borrowed(path),
@@ -165,7 +173,7 @@ impl Slot {
         let filling = match self {
             Self::Header { .. } | Self::Basic { .. } | Self::WebsocketJson { .. } => None,
             Self::Form { .. } | Self::Json { .. } | Self::Multipart { .. } => None,
-            Self::Postgres { .. } => None,
+            Self::Postgres { .. } | Self::Sigv4(_) => None,
             Self::Query { parameter } => {
                 let (before, after) = query::fill(path.query(), parameter)?;
                 let before = format!("{}?{before}", path.path());
@@ -204,7 +212,8 @@ impl Slot {
 }
 
 /// `header:authorization`, `basic:git`, `query:key`, `path:/bot{credential}/**`, `form:secret`,
-/// `json:/d/token`, `multipart:token`, `ws.json:/d/token`, `postgres`: for the record.
+/// `json:/d/token`, `multipart:token`, `ws.json:/d/token`, `postgres`, `sigv4:eu-central-1/s3`:
+/// for the record.
 impl fmt::Display for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -217,6 +226,7 @@ impl fmt::Display for Slot {
             Self::Multipart { part } => write!(f, "multipart:{part}"),
             Self::WebsocketJson { pointer, .. } => write!(f, "ws.json:{pointer}"),
             Self::Postgres { .. } => f.write_str("postgres"),
+            Self::Sigv4(scope) => write!(f, "sigv4:{scope}"),
         }
     }
 }

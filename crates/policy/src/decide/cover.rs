@@ -210,7 +210,7 @@ pub(super) fn has_path(rule: &AllowRule, facts: &RequestFacts) -> bool {
             .path()
             .strip_prefix(&registry.under)
             .is_some_and(|below| below.starts_with('/')),
-        Dialect::Plain | Dialect::Graphql(_) | Dialect::Jsonrpc(_) => rule
+        Dialect::Plain | Dialect::Graphql(_) | Dialect::Jsonrpc(_) | Dialect::Aws(_) => rule
             .paths
             .iter()
             .any(|pattern| pattern.is_match(&facts.path)),

@@ -12,6 +12,7 @@
 //! | 1 | any | one elsewhere, or another credential's | `credential_endpoint_mismatch` |
 //! | 1, in a body that was not read for it | any | none elsewhere | `content_unread` |
 //! | 1 | any | as in the next three rows, and the binding denies it | `binding_denies` |
+//! | 1 | any | as in them, and its signature would mint unseen | `binding_denies` |
 //! | 1 | `inject`, `placeholder_or_inject` | none, and no place for one | `placeholder_missing` |
 //! | 1 | any | its own, in its slot | put in |
 //! | 1 | `inject`, `placeholder_or_inject` | none | put in |
@@ -34,6 +35,7 @@ use super::{IssuedPlaceholder, Layers, Opinion, hint};
 use crate::binding::{Binding, Held, Mode, Slot};
 use crate::decision::{Layer, PermittedInjection, Reason};
 use crate::facts::{Location, Presented, RequestFacts};
+use crate::grant::{AllowRule, Dialect};
 use crate::names::{CredentialName, RuleName, Scheme};
 use crate::standing::Phase;
 
@@ -139,7 +141,8 @@ fn with_binding(
     if is_unread(binding, facts) {
         return Err(deny_binding(binding, Reason::ContentUnread, facts));
     }
-    if is_used && binding.denies(&facts.method, &facts.path) {
+    let denies = binding.denies(&facts.method, &facts.path) || mints_unseen(binding, cover);
+    if is_used && denies {
         return Err(deny_binding(binding, Reason::BindingDenies, facts));
     }
     match (is_used, held) {
@@ -150,6 +153,14 @@ fn with_binding(
         (false, _) if cover.is_plain() => Ok(None),
         (false, _) => Err(deny_binding(binding, Reason::PlaceholderMissing, facts)),
     }
+}
+
+/// Whether the credential signs for a service that makes credentials by actions which neither
+/// method nor path shows, and no rule judges them.
+fn mints_unseen(binding: &Binding, cover: &Cover<'_>) -> bool {
+    let mints = matches!(&binding.slot, Slot::Sigv4(scope) if scope.makes_credentials());
+    let judged = |rule: &&AllowRule| matches!(rule.dialect, Dialect::Aws(_));
+    mints && !cover.rules.iter().any(judged)
 }
 
 /// Whether what stands at a location stands in the slot. In a query, path or body one spelling of

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rules with a dialect: what a request does at a package registry, or says in GraphQL or
-//! JSON-RPC. Where such a rule names the place, such rules alone cover what goes there.
+//! Rules with a dialect: what a request does at a package registry or at AWS, or says in
+//! GraphQL or JSON-RPC. Where such a rule names the place, such rules alone cover what goes there.
 
 use super::cover::{has_path, is_endpoint_of};
 use super::{Opinion, hint, near_miss};
 use crate::binding::{Binding, PathPattern};
 use crate::decision::{Layer, Reason};
-use crate::facts::{Content, ContentKind, GraphqlOperation, RequestFacts};
+use crate::facts::{AwsAction, Content, ContentKind, GraphqlOperation, RequestFacts};
 use crate::grant::{AllowRule, Dialect, Grant};
 use crate::registry::{self, Operation};
 use crate::standing::Phase;
@@ -126,6 +126,13 @@ pub(super) fn fit(rule: &AllowRule, facts: &RequestFacts) -> Fit {
                     .iter()
                     .all(|method| granted.iter().any(|pattern| pattern.is_match(method)))
         }
+        // An action that nobody knows is none of the rule's.
+        (Dialect::Aws(granted), Some(Content::Aws(call))) if call.protocol == granted.protocol => {
+            let is_granted =
+                |action: &AwsAction| granted.actions.iter().any(|one| one.is_match(action));
+            !call.actions.is_empty() && call.actions.iter().all(is_granted)
+        }
+        (Dialect::Aws(granted), _) => return Fit::Unread(ContentKind::Aws(granted.protocol)),
         (Dialect::Graphql(_), _) => return Fit::Unread(ContentKind::Graphql),
         (Dialect::Jsonrpc(_), _) => return Fit::Unread(ContentKind::Jsonrpc),
     };
@@ -141,6 +148,6 @@ pub(super) fn operation(rule: &AllowRule, facts: &RequestFacts) -> Option<Operat
             &facts.method,
             &facts.path,
         )),
-        Dialect::Plain | Dialect::Graphql(_) | Dialect::Jsonrpc(_) => None,
+        Dialect::Plain | Dialect::Graphql(_) | Dialect::Jsonrpc(_) | Dialect::Aws(_) => None,
     }
 }

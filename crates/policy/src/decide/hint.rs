@@ -4,7 +4,7 @@
 
 use super::dialect;
 use crate::decision::Reason;
-use crate::facts::{Content, RequestFacts};
+use crate::facts::{AwsAction, Content, RequestFacts};
 use crate::grant::{AllowRule, Dialect};
 use crate::names::{Scheme, ToolName};
 use crate::postgres::Deed;
@@ -164,6 +164,22 @@ pub(super) fn outside(reason: Reason, rule: &AllowRule, facts: &RequestFacts) ->
                      [[allow]] rule with {place}"
                 ),
                 None => return "send what is no GraphQL query with POST".to_owned(),
+            }
+        }
+        (Reason::OperationNotGranted, Dialect::Aws(granted), Some(Content::Aws(call))) => {
+            let is_granted =
+                |action: &&AwsAction| granted.actions.iter().any(|one| one.is_match(action));
+            let service = &granted.service;
+            match call.actions.iter().find(|action| !is_granted(action)) {
+                Some(missing) => format!(
+                    "this is {missing} at {service}: add \"{missing}\" to the actions of the \
+                     [[allow]] rule with {place}"
+                ),
+                None => {
+                    return format!(
+                        "this is no action of {service} that is known here; do it outside"
+                    );
+                }
             }
         }
         (Reason::OperationNotGranted, ..) => {

@@ -6,7 +6,7 @@
 //! own key at an allowed host carries data out). On any other endpoint one goes through only where
 //! a rule for that exact host says `own_credentials = true`. A `cookie` counts like the others, and
 //! so does what stands in the parameter or segment that such a binding fills, and in the place of a
-//! body that was read for one.
+//! body that was read for one; so does a presigned URL where such a binding signs.
 
 use super::cover::Cover;
 use super::credential::held;

@@ -114,6 +114,11 @@ pub(super) fn allow(rule: &AllowRule) -> String {
             let granted = join(granted);
             format!("calls {place} in JSON-RPC at {methods} {paths}: {granted}")
         }
+        Dialect::Aws(granted) => {
+            let (paths, service) = (join(&rule.paths), &granted.service);
+            let actions = join(&granted.actions);
+            format!("uses {place} as {service} of AWS at {paths}: {actions}")
+        }
     };
     let transcripts = if rule.transcripts {
         ", transcripts that quote tripwires too"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The keys of an `[[allow]]` rule that judge more than method and path: `registry`, `graphql`,
-//! `jsonrpc`.
+//! `jsonrpc`, `aws`.
+
+mod aws;
 
 use super::DocumentError;
 use super::fields::{Fields, Value, fail, some_of, text, word};
@@ -11,6 +13,9 @@ use crate::grant::{Dialect, RegistryGrant};
 use crate::names::{Method, RequestPath};
 use crate::registry::Protocol;
 
+/// Every method that the services of AWS have.
+const OF_AWS: [&str; 5] = ["GET", "HEAD", "POST", "PUT", "DELETE"];
+
 /// What a rule judges, by which methods and at which paths.
 pub(super) type Judged = (Dialect, Vec<Method>, Vec<PathPattern>);
 
@@ -19,10 +24,10 @@ const OF_REGISTRIES: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE
 
 /// Reads them; a rule has one of them at most.
 pub(super) fn read(fields: &Fields<'_, '_>) -> Result<Judged, DocumentError> {
-    let dialects = ["registry", "graphql", "jsonrpc"];
+    let dialects = ["registry", "graphql", "jsonrpc", "aws"];
     let mut given = dialects.iter().filter_map(|key| fields.get(key));
     if let (Some(_), Some(second)) = (given.next(), given.next()) {
-        let rule = "a rule has one of `registry`, `graphql` and `jsonrpc`; write two rules";
+        let rule = "a rule has one of `registry`, `graphql`, `jsonrpc` and `aws`; write two rules";
         return fail(second.span(), rule);
     }
     if let Some(value) = fields.get("registry") {
@@ -64,6 +69,16 @@ pub(super) fn read(fields: &Fields<'_, '_>) -> Result<Judged, DocumentError> {
         };
         let paths = paths(fields.require("paths")?)?;
         return Ok((Dialect::Jsonrpc(granted), methods, paths));
+    }
+    if let Some(value) = fields.get("aws") {
+        let rule = "the action says what is done; leave `methods` out";
+        refuse(fields, "methods", rule)?;
+        let granted = aws::read(value, fields.get("host"))?;
+        let paths = match fields.get("paths") {
+            Some(value) => paths(value)?,
+            None => PathPattern::parse("/**").into_iter().collect(),
+        };
+        return Ok((Dialect::Aws(granted), named(&OF_AWS), paths));
     }
     let methods = match fields.get("methods") {
         Some(value) => methods(value)?,

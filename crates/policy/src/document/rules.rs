@@ -8,7 +8,7 @@ use crate::grant::{AllowRule, Dialect, HostPattern};
 use crate::names::{Host, Method, Port, PresetName, RuleName, Scheme};
 use crate::standing::Phase;
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "host",
     "port",
     "scheme",
@@ -21,6 +21,7 @@ const KEYS: [&str; 14] = [
     "under",
     "graphql",
     "jsonrpc",
+    "aws",
     "preset",
     "transcripts",
 ];

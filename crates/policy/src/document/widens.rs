@@ -4,6 +4,7 @@
 
 use super::describe;
 use crate::binding::PathPattern;
+use crate::facts::AwsPattern;
 use crate::grant::{
     AllowRule, Dialect, GitGrant, Grant, HostPattern, Limits, SandboxGrant, SecretGrant, ToolRule,
     Verdict, WorkspaceMode,
@@ -205,7 +206,14 @@ fn speaks(old: &Dialect, new: &Dialect) -> bool {
         (Dialect::Jsonrpc(old), Dialect::Jsonrpc(new)) => new
             .iter()
             .all(|pattern| old.iter().any(|old| old.covers(pattern))),
-        (Dialect::Registry(_) | Dialect::Graphql(_) | Dialect::Jsonrpc(_), _) => false,
+        (Dialect::Aws(old), Dialect::Aws(new)) => {
+            let covered = |one: &AwsPattern| old.actions.iter().any(|wide| wide.covers(one));
+            (&old.service, old.protocol) == (&new.service, new.protocol)
+                && new.actions.iter().all(covered)
+        }
+        (Dialect::Registry(_) | Dialect::Graphql(_) | Dialect::Jsonrpc(_) | Dialect::Aws(_), _) => {
+            false
+        }
     }
 }
 

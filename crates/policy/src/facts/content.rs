@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a request says beyond its head, as far as a rule judges it: the operations of GraphQL, the
-//! methods of JSON-RPC, the direction of a git LFS batch.
+//! methods of JSON-RPC, the direction of a git LFS batch, the actions of AWS.
 
+use super::aws::{AwsCall, AwsProtocol};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -15,6 +16,8 @@ pub enum ContentKind {
     Jsonrpc,
     /// A batch request of git LFS.
     Lfs,
+    /// A request to AWS.
+    Aws(AwsProtocol),
 }
 
 /// What was read: of a batch each thing once, in order.
@@ -27,6 +30,8 @@ pub enum Content {
     Jsonrpc(Vec<RpcMethod>),
     /// What an LFS batch is for.
     Lfs(LfsBatch),
+    /// What is done at AWS.
+    Aws(Box<AwsCall>),
 }
 
 impl Content {
@@ -37,6 +42,7 @@ impl Content {
             Self::Graphql(_) => ContentKind::Graphql,
             Self::Jsonrpc(_) => ContentKind::Jsonrpc,
             Self::Lfs(_) => ContentKind::Lfs,
+            Self::Aws(call) => ContentKind::Aws(call.protocol),
         }
     }
 }

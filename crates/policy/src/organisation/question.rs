@@ -94,6 +94,7 @@ impl Asked {
         match &self.content {
             Some(Content::Graphql(said)) => said.len(),
             Some(Content::Jsonrpc(said)) => said.len(),
+            Some(Content::Aws(call)) => call.actions.len(),
             Some(Content::Lfs(_)) | None => 0,
         }
     }
@@ -125,6 +126,10 @@ pub(super) fn request(asked: &Asked) -> Option<Request> {
         Some(Content::Jsonrpc(said)) => {
             let said = said.iter().map(|method| method.as_str().to_owned());
             context.push(set("jsonrpc", said));
+        }
+        Some(Content::Aws(call)) => {
+            let said = call.actions.iter().map(|action| action.as_str().to_owned());
+            context.push(set("aws", said));
         }
         Some(Content::Lfs(_)) | None => {}
     }

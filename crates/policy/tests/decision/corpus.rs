@@ -5,7 +5,7 @@
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use torno_policy::Decision;
-use torno_policy::binding::{Binding, Denied, Mode, PathPattern, Slot};
+use torno_policy::binding::{Binding, Denied, Mode, PathPattern, Sigv4, Slot};
 use torno_policy::decide::{IssuedPlaceholder, Layers, decide};
 use torno_policy::document;
 use torno_policy::facts::{
@@ -58,6 +58,8 @@ struct BindingRow {
     /// In place of `header`: a parameter of the query, or a template of the path.
     query: Option<String>,
     path: Option<PathPattern>,
+    /// A signature.
+    sigv4: Option<Sigv4>,
     mode: Mode,
     expires_at: Option<u64>,
     #[serde(default)]
@@ -212,6 +214,9 @@ fn slot(row: &BindingRow) -> Slot {
         let writes = row.methods == Access::Write.methods();
         let access = if writes { Access::Write } else { Access::Read };
         return Slot::Postgres { access, role: None };
+    }
+    if let Some(scope) = &row.sigv4 {
+        return Slot::Sigv4(scope.clone());
     }
     match (&row.query, &row.path) {
         (Some(parameter), _) => Slot::Query {

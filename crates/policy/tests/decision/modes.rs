@@ -141,8 +141,10 @@ fn said(slot: &Slot, sent: Sent) -> RequestFacts {
             facts.body = Some(Box::new(BodySlot { slot, held }));
             (Location::Slot, 2)
         }
-        // Its messages come later, and a password is proved, not said.
-        Slot::WebsocketJson { .. } | Slot::Postgres { .. } => (Location::Slot, 0),
+        // Its messages come later, a password is proved and a key signs.
+        Slot::WebsocketJson { .. } | Slot::Postgres { .. } | Slot::Sigv4(_) => {
+            (Location::Slot, 0)
+        }
     };
     let count = match sent {
         Sent::Nothing | Sent::Own => 0,

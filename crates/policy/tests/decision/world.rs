@@ -2,16 +2,17 @@
 //! Small random worlds: few hosts, methods and names, so that rules, bindings and requests meet
 //! often and every reason is reached.
 
-use torno_policy::binding::{Binding, Denied, Held, Mode, PathPattern, Pointer, Slot};
+use torno_policy::binding::{Binding, Denied, Held, Mode, PathPattern, Pointer, Sigv4, Slot};
 use torno_policy::decide::{IssuedPlaceholder, Layers};
 use torno_policy::document;
 use torno_policy::facts::{
-    Act, BodySlot, Content, Entry, GitFacts, GitOperation, GraphqlOperation, Location, Presented,
-    RefChange, RefUpdate, RequestFacts, RpcMethod, RpcPattern, ToolFacts,
+    Act, AwsAction, AwsCall, AwsPattern, AwsProtocol, BodySlot, Content, Entry, GitFacts,
+    GitOperation, GraphqlOperation, Location, Presented, RefChange, RefUpdate, RequestFacts,
+    RpcMethod, RpcPattern, ToolFacts,
 };
 use torno_policy::grant::{
-    AllowRule, Dialect, GitGrant, Grant, HostPattern, RegistryGrant, SecretGrant, ToolPattern,
-    ToolRule, Verdict,
+    AllowRule, AwsGrant, Dialect, GitGrant, Grant, HostPattern, RegistryGrant, SecretGrant,
+    ToolPattern, ToolRule, Verdict,
 };
 use torno_policy::names::{
     BindingId, CredentialName, Endpoint, Generation, Host, Method, Port, RequestPath, RuleName,
@@ -113,6 +114,8 @@ pub(crate) fn organisation() -> Organisation {
 const HOSTS: [&str; 3] = ["allow.test", "api.allow.test", "other.test"];
 const CREDENTIALS: [&str; 3] = ["c1", "c2", "c3"];
 const METHODS: [&str; 5] = ["GET", "POST", "DELETE", "HEAD", "PUT"];
+const AWS_ACTIONS: [&str; 3] = ["GetObject", "PutObject", "CopyObject"];
+const AWS_PATTERNS: [&str; 5] = ["read", "write", "GetObject", "PutObject", "CopyObject"];
 const RPC_METHODS: [&str; 4] = ["tools/list", "tools/call", "tools", "ping"];
 const RPC_PATTERNS: [&str; 4] = ["tools/*", "tools/list", "*", "ping"];
 const GRAPHQL: [GraphqlOperation; 3] = [
@@ -120,7 +123,7 @@ const GRAPHQL: [GraphqlOperation; 3] = [
     GraphqlOperation::Mutation,
     GraphqlOperation::Subscription,
 ];
-const PATHS: [&str; 16] = [
+const PATHS: [&str; 17] = [
     "/",
     "/a",
     "/a/b",
@@ -133,6 +136,7 @@ const PATHS: [&str; 16] = [
     "/a?key={credential}&KEY=own",
     "/a?other={credential}",
     "/a?key=",
+    "/a?X-Amz-Signature=own",
     "/bot{credential}/a",
     "/botown/a",
     "/bot/a",
@@ -301,7 +305,16 @@ fn allow_rule(dice: &mut Dice, at: usize) -> AllowRule {
 }
 
 fn dialect(dice: &mut Dice) -> Dialect {
-    match dice.below(3) {
+    match dice.below(4) {
+        3 => Dialect::Aws(AwsGrant {
+            service: "s3".to_owned(),
+            protocol: AwsProtocol::S3Path,
+            actions: dice
+                .some(&AWS_PATTERNS)
+                .iter()
+                .filter_map(|text| AwsPattern::parse(text))
+                .collect(),
+        }),
         0 => Dialect::Registry(RegistryGrant {
             protocol: Protocol::Npm,
             under: dice.pick(&["", "", "/a"]).to_owned(),
@@ -321,8 +334,20 @@ fn dialect(dice: &mut Dice) -> Dialect {
 }
 
 fn content(dice: &mut Dice) -> Option<Content> {
-    match dice.below(4) {
+    match dice.below(5) {
         0 => None,
+        4 => {
+            let said = dice.some(&AWS_ACTIONS);
+            let said = said.iter().filter_map(|text| AwsAction::parse(text));
+            Some(Content::Aws(Box::new(AwsCall {
+                protocol: dice.pick(&[AwsProtocol::S3Path, AwsProtocol::S3Path, AwsProtocol::Json]),
+                actions: if dice.rarely(6) {
+                    Vec::new()
+                } else {
+                    said.collect()
+                },
+            })))
+        }
         1 => Some(Content::Graphql(dice.some(&GRAPHQL))),
         2 if dice.rarely(6) => Some(Content::Jsonrpc(Vec::new())),
         _ => {
@@ -409,15 +434,18 @@ fn binding(dice: &mut Dice, at: usize, named: &[CredentialName]) -> Binding {
         methods: methods(&dice.some(&METHODS)),
         paths,
         denied: denied.into_iter().collect(),
+        mode: match slot {
+            Slot::Sigv4(_) => Mode::Placeholder,
+            _ => dice.pick(&[Mode::Placeholder, Mode::PlaceholderOrInject, Mode::Inject]),
+        },
         slot,
-        mode: dice.pick(&[Mode::Placeholder, Mode::PlaceholderOrInject, Mode::Inject]),
         expires_at: dice.rarely(3).then(|| dice.pick(&[999, 1000, 1001])),
         revision: 1,
     }
 }
 
 fn slot(dice: &mut Dice) -> Slot {
-    match dice.below(13) {
+    match dice.below(14) {
         9 | 10 => Slot::Form {
             field: "secret".to_owned(),
         },
@@ -428,6 +456,11 @@ fn slot(dice: &mut Dice) -> Slot {
             pointer: Pointer::parse("/d/secret").unwrap(),
             binary: false,
         },
+        13 => Slot::Sigv4(Sigv4 {
+            key_id: "AKIA".to_owned(),
+            region: "eu-central-1".to_owned(),
+            service: "s3".to_owned(),
+        }),
         0 | 1 => Slot::Query {
             parameter: "key".to_owned(),
         },

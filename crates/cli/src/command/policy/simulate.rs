@@ -179,7 +179,9 @@ fn present(
     let location = match binding.map(|binding| &binding.slot) {
         Some(Slot::Query { .. }) => Location::Query,
         Some(Slot::Path { .. }) => Location::Path,
-        Some(slot @ (Slot::Header { .. } | Slot::Basic { .. })) => header(slot.header_name()),
+        Some(slot @ (Slot::Header { .. } | Slot::Basic { .. } | Slot::Sigv4(_))) => {
+            header(slot.header_name())
+        }
         Some(slot @ (Slot::Form { .. } | Slot::Json { .. } | Slot::Multipart { .. })) => {
             facts.body = Some(Box::new(BodySlot {
                 slot: slot.clone(),

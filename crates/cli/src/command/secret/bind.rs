@@ -2,11 +2,13 @@
 //! `torno secret bind`: arguments → one row of the vault.
 
 mod database;
+mod signed;
 mod template;
 
 use crate::stop::{Outcome, Stop};
 use crate::values;
 use database::Database;
+use signed::Signed;
 use template::{Asked, Minting};
 use torno_policy::binding::template::Template;
 use torno_policy::binding::{Binding, Mode, PathPattern, Pointer, Slot};
@@ -31,6 +33,8 @@ const ID_BYTES_MAX: usize = 64;
   torno secret bind bot --host bots.example.org --in 'path:/bot{credential}/**'
   torno secret bind app --host login.example.org --path /oauth/token --in form:client_secret
   torno secret bind bot --host gateway.example.org --in ws.json:/d/token
+  torno secret bind s3 --host s3.eu-central-1.amazonaws.com --path '/bucket/**' \
+      --sigv4 AKIAIOSFODNN7EXAMPLE --region eu-central-1 --service s3
   torno secret bind git --host git.example.org --basic x-access-token --method GET --method POST
   torno secret bind db --host db.example.org --postgres --user app --database shop --access read")]
 pub(crate) struct Bind {
@@ -86,6 +90,8 @@ pub(crate) struct Bind {
     /// Binary messages of a WebSocket that has the credential in its JSON pass, unread
     #[arg(long, requires = "place")]
     allow_binary: bool,
+    #[command(flatten)]
+    signed: Signed,
     /// When it is put in; `placeholder_or_inject` with --basic, else `placeholder`
     #[arg(long, value_enum)]
     mode: Option<When>,
@@ -174,7 +180,7 @@ impl Bind {
         let host = self.exact_host()?;
         let every = || match &slot {
             Slot::Path { template } => Some(template.clone()),
-            Slot::Header { .. } | Slot::Basic { .. } | Slot::Query { .. } => {
+            Slot::Header { .. } | Slot::Basic { .. } | Slot::Query { .. } | Slot::Sigv4(_) => {
                 PathPattern::parse("/**").ok()
             }
             Slot::Form { .. } | Slot::Json { .. } | Slot::Multipart { .. } => {
@@ -229,6 +235,9 @@ impl Bind {
     }
 
     fn slot(&self) -> Slot {
+        if let Some(slot) = self.signed.slot() {
+            return slot;
+        }
         match (&self.place, &self.basic) {
             (Some(Slot::WebsocketJson { pointer, .. }), _) => Slot::WebsocketJson {
                 pointer: pointer.clone(),

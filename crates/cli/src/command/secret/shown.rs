@@ -99,6 +99,7 @@ pub(super) fn line(binding: &Binding) -> String {
             Some(role) => format!("as password, with role {role}"),
             None => "as password".to_owned(),
         },
+        Slot::Sigv4(scope) => format!("signing as {} for {scope}", scope.key_id),
     };
     let denied = match binding.denied.len() {
         0 => String::new(),

@@ -18,7 +18,7 @@ fn judge() -> Arc<Notary> {
         let is_bad = match &facts.content {
             Some(Content::Graphql(said)) => said.contains(&GraphqlOperation::Mutation),
             Some(Content::Jsonrpc(said)) => said.iter().any(|method| method.as_str() == "drop"),
-            Some(Content::Lfs(_)) | None => false,
+            Some(Content::Lfs(_) | Content::Aws(_)) | None => false,
         };
         if is_bad {
             return Err(no(Reason::OperationNotGranted));

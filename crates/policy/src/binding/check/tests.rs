@@ -395,3 +395,38 @@ fn a_database_is_bound_for_one_login_and_the_methods_of_its_access() {
     };
     assert_eq!(clear.check(), Err(BindingError::PlaintextOverTls));
 }
+
+#[test]
+fn a_signature_has_a_lasting_key_one_scope_and_a_client_that_signed() {
+    let signed = |key_id: &str, region: &str, service: &str| Binding {
+        slot: Slot::Sigv4(Sigv4 {
+            key_id: key_id.to_owned(),
+            region: region.to_owned(),
+            service: service.to_owned(),
+        }),
+        ..sample()
+    };
+    let good = signed("AKIAIOSFODNN7EXAMPLE", "eu-central-1", "s3");
+    assert_eq!(good.check(), Ok(()));
+    for id in [
+        "",
+        "AK",
+        "AKIA/EXAMPLE",
+        "AKIA, EXAMPLE",
+        "ASIAIOSFODNN7EXAMPLE",
+    ] {
+        let check = signed(id, "eu-central-1", "s3").check();
+        assert_eq!(check, Err(BindingError::KeyId), "{id}");
+    }
+    for (region, service) in [("", "s3"), ("eu/1", "s3"), ("eu-1", "S3"), ("eu-1", "a b")] {
+        let check = signed("AKIAIOSFODNN7EXAMPLE", region, service).check();
+        assert_eq!(check, Err(BindingError::Scope), "{region} {service}");
+    }
+    for mode in [Mode::Inject, Mode::PlaceholderOrInject] {
+        let always = Binding {
+            mode,
+            ..good.clone()
+        };
+        assert_eq!(always.check(), Err(BindingError::SignedAlways));
+    }
+}

@@ -75,6 +75,14 @@ pub fn parameter(query: &str, parameter: &str) -> Parameter {
     found
 }
 
+/// The name of each pair as the most forgiving server reads it.
+pub(super) fn names(query: &str) -> impl Iterator<Item = Vec<u8>> {
+    query.split(['&', ';']).map(|pair| {
+        let name = pair.split('=').next().unwrap_or_default();
+        fold_bytes(&percent_decoded(&percent_decoded(name.as_bytes())))
+    })
+}
+
 /// Whether some server could take this pair, or this name, for the parameter.
 #[must_use]
 pub fn may_mean(pair: &str, parameter: &str) -> bool {

@@ -188,6 +188,33 @@ fn slow_fill(target: &str, parameter: &str, value: &str) -> String {
     format!("{path}?{}", pairs.join("&"))
 }
 
+// ATTACK: 083
+#[test]
+fn a_presigned_url_is_a_signature_of_the_clients_own() {
+    let scope = Sigv4 {
+        key_id: "AKIAIOSFODNN7EXAMPLE".to_owned(),
+        region: "eu-central-1".to_owned(),
+        service: "s3".to_owned(),
+    };
+    let slot = Slot::Sigv4(scope);
+    for own in [
+        "X-Amz-Signature=00",
+        "a=1&x-amz-credential=mine",
+        "X%2DAmz%2DSignature=00",
+        "X%252DAmz-Algorithm=AWS4-HMAC-SHA256",
+        "a=1;X-Amz-Security-Token=x",
+        "AWSAccessKeyId=mine&Expires=1&Signature=x",
+    ] {
+        assert_eq!(held(&slot, &format!("/k?{own}")), Some(Held::Own), "{own}");
+    }
+    for plain in ["/k", "/k?x-id=GetObject&list-type=2", "/X-Amz-Signature=1"] {
+        assert_eq!(held(&slot, plain), None, "{plain}");
+    }
+    assert_eq!(slot.header_name(), Some("authorization"));
+    assert_eq!(slot.to_string(), "sigv4:eu-central-1/s3");
+    assert_eq!(filled(&slot, "/k"), None);
+}
+
 proptest! {
     /// Bytes outside of the slot are identical, and the value stands there exactly once; what the
     /// slow reading finds twice is never filled.

@@ -140,3 +140,74 @@ fn what_a_dialect_lets_through_more_is_shown_and_less_is_not() {
     // Another place: the new one is given, and the old one is judged no longer.
     assert_eq!(count(&npm(""), &npm("under = \"/x\"")), 2);
 }
+
+#[test]
+fn a_rule_for_aws_names_service_and_actions_and_where_the_bucket_is() {
+    for (host, keys, sentence) in [
+        (
+            "s3.eu-central-1.amazonaws.com",
+            "service = \"s3\", action = [\"read\", \"PutObject\"]",
+            "uses https://s3.eu-central-1.amazonaws.com as s3 of AWS at /**: read PutObject",
+        ),
+        (
+            "bucket.s3.eu-central-1.amazonaws.com",
+            "service = \"s3\", action = [\"write\"]",
+            "uses https://bucket.s3.eu-central-1.amazonaws.com as s3 of AWS at /**: write",
+        ),
+        (
+            "a.test",
+            "service = \"s3\", action = [\"read\"], bucket = \"host\"",
+            "uses https://a.test as s3 of AWS at /**: read",
+        ),
+        (
+            "sts.amazonaws.com",
+            "service = \"sts\", action = [\"AssumeRole\"]",
+            "uses https://sts.amazonaws.com as sts of AWS at /**: AssumeRole",
+        ),
+    ] {
+        let text = format!("[[allow]]\nhost = \"{host}\"\naws = {{ {keys} }}\n");
+        assert_eq!(describe(&read(&text)).remove(1), sentence);
+    }
+    for (keys, message) in [
+        (
+            "aws = { service = \"s3\", action = [\"read\"] }",
+            "bucket = \"path\"",
+        ),
+        (
+            "aws = { service = \"lambda\", action = [\"read\"] }",
+            "one of `s3`",
+        ),
+        (
+            "aws = { service = \"sts\", action = [\"write\"] }",
+            "name each action",
+        ),
+        (
+            "aws = { service = \"sts\", action = [\"Get*\"] }",
+            "name an action",
+        ),
+        ("aws = { service = \"sts\", action = [] }", "an empty list"),
+        ("aws = { service = \"sts\" }", "`action` is missing"),
+        (
+            "aws = { service = \"kms\", action = [\"read\"], bucket = \"path\" }",
+            "belongs to the service s3",
+        ),
+        (
+            "methods = [\"GET\"]\naws = { service = \"kms\", action = [\"read\"] }",
+            "leave `methods` out",
+        ),
+    ] {
+        let text = rule(keys);
+        let error = parse(&text, &Presets::shipped()).unwrap_err();
+        let shown = render(&error, &text);
+        assert!(shown.contains(message), "{keys}: {shown}");
+    }
+    let rule = |action: &str| {
+        read(&rule(&format!(
+            "aws = {{ service = \"kms\", action = [{action}] }}"
+        )))
+    };
+    let wider = |old: &str, new: &str| widens(&rule(old), &rule(new)).len();
+    assert_eq!(wider("\"read\"", "\"DescribeKey\""), 0);
+    assert_eq!(wider("\"DescribeKey\"", "\"read\""), 1);
+    assert_eq!(wider("\"read\"", "\"read\", \"Encrypt\""), 1);
+}

@@ -129,7 +129,21 @@ impl<'a> Judge<'a> {
                 });
                 named && said.is_empty() == (method != "POST")
             }
-            (Dialect::Graphql(_) | Dialect::Jsonrpc(_), _) => return Some(Reason::ContentUnread),
+            (Dialect::Aws(granted), Some(Content::Aws(call)))
+                if call.protocol == granted.protocol =>
+            {
+                let listed = |name: &str| granted.actions.iter().any(|one| one.to_string() == name);
+                let known = |name: &str| match name {
+                    "GetObject" => listed("read") || listed(name),
+                    "PutObject" => listed("write") || listed(name),
+                    _ => listed(name),
+                };
+                let mut names = call.actions.iter().map(|action| action.as_str());
+                !call.actions.is_empty() && names.all(known)
+            }
+            (Dialect::Graphql(_) | Dialect::Jsonrpc(_) | Dialect::Aws(_), _) => {
+                return Some(Reason::ContentUnread);
+            }
         };
         (!fits).then_some(Reason::OperationNotGranted)
     }

@@ -20,7 +20,7 @@ pub(super) enum Seen {
 pub(super) fn header(binding: &Binding) -> Option<&str> {
     match &binding.slot {
         Slot::Header { name, .. } => Some(name),
-        Slot::Basic { .. } => Some("authorization"),
+        Slot::Basic { .. } | Slot::Sigv4(_) => Some("authorization"),
         _ => None,
     }
 }
@@ -60,7 +60,7 @@ pub(super) fn is_inside(binding: &Binding, seen: Option<Seen>, one: &Presented) 
             there && one.location == Location::Slot
         }
         Slot::WebsocketJson { .. } | Slot::Postgres { .. } => false,
-        Slot::Header { .. } | Slot::Basic { .. } => {
+        Slot::Header { .. } | Slot::Basic { .. } | Slot::Sigv4(_) => {
             let name = header(binding).unwrap().to_owned();
             one.location == Location::Header(name)
         }
@@ -71,6 +71,10 @@ pub(super) fn seen(binding: &Binding, facts: &RequestFacts) -> Option<Seen> {
     match &binding.slot {
         Slot::Header { .. } | Slot::Basic { .. } | Slot::WebsocketJson { .. } => None,
         Slot::Postgres { .. } => None,
+        Slot::Sigv4(_) => {
+            let query = facts.path.query().unwrap_or("").to_lowercase();
+            query.contains("x-amz-signature=").then_some(Seen::Own)
+        }
         Slot::Form { .. } | Slot::Json { .. } | Slot::Multipart { .. } => {
             let read = facts.body.as_ref()?;
             (read.slot == binding.slot).then_some(match read.held {

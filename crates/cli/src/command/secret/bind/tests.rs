@@ -219,3 +219,35 @@ fn a_database_is_one_user_of_one_database_and_how_far_it_goes() {
         assert!(Line::try_parse_from(line).is_err(), "{wrong:?}");
     }
 }
+
+#[test]
+fn a_signature_names_key_region_and_service_and_nothing_else() {
+    let all = [
+        "--sigv4",
+        "AKIAIOSFODNN7EXAMPLE",
+        "--region",
+        "eu-central-1",
+        "--service",
+        "s3",
+    ];
+    let row = bind(&all).unwrap();
+    let scope = torno_policy::binding::Sigv4 {
+        key_id: "AKIAIOSFODNN7EXAMPLE".to_owned(),
+        region: "eu-central-1".to_owned(),
+        service: "s3".to_owned(),
+    };
+    assert_eq!(row.slot, Slot::Sigv4(scope));
+    assert_eq!(row.mode, Mode::Placeholder);
+    let mut temporary = all;
+    temporary[1] = "ASIAIOSFODNN7EXAMPLE";
+    assert!(bind(&temporary).is_err());
+    let wrong = |more: &[&str]| {
+        let host = ["torno", "api", "--host", "api.example.org"];
+        Line::try_parse_from(host.iter().chain(more)).is_err()
+    };
+    assert!(wrong(&all[..4]));
+    assert!(wrong(&all[2..]));
+    assert!(wrong(&[&all[..], &["--mode", "inject"]].concat()));
+    assert!(wrong(&[&all[..], &["--basic", "u"]].concat()));
+    assert!(wrong(&[&all[..], &["--in", "query:key"]].concat()));
+}
