@@ -30,6 +30,7 @@ fn api() -> Vec<Value> {
             { "name": "refs/heads/a", "change": "create" },
         ] } },
         "content": { "jsonrpc": ["tools/list"] },
+        "body": null,
     } });
     vec![
         json!({ "authenticate": { "token": "t" } }),

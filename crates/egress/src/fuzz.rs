@@ -2,8 +2,12 @@
 //! Fuzz targets as plain functions: each feeds one hostile parser and asserts a property of it.
 
 mod bodies;
+mod databases;
+mod signatures;
 
 pub use bodies::{fuzz_body_slot, fuzz_json_pointer};
+pub use databases::{fuzz_postgres_messages, fuzz_postgres_statement};
+pub use signatures::{fuzz_aws_form, fuzz_signature};
 
 use crate::forward::body::{Body, Step};
 use crate::forward::minted_places;
@@ -13,18 +17,13 @@ use crate::head::{Framing, Head, HeadScan};
 use crate::http2::request::{framing_of, render};
 use crate::identify::{Arrival, Asked, opening};
 use crate::normalize::{
-    RawRequest, Request, aws_form, graphql_body, graphql_query, jsonrpc, lfs_batch, normalize,
-    read_commands,
+    RawRequest, Request, graphql_body, graphql_query, jsonrpc, lfs_batch, normalize, read_commands,
 };
-use crate::postgres::frame::{FROM_CLIENT_MAX, put, take};
-use crate::postgres::startup::{self, First};
-use crate::postgres::statement::{Class, judge};
 use crate::scrub::{ScrubStream, Scrubber, Secret, Unpack};
 use std::sync::Arc;
 use torno_policy::binding::{Held, PathPattern, Slot};
 use torno_policy::facts::Entry;
 use torno_policy::names::{Authority, RequestPath, Scheme};
-use torno_policy::placeholder::Placeholder;
 
 /// A head that is understood names the asked host, and its path is canonical.
 pub fn fuzz_request_head(data: &[u8]) {
@@ -54,34 +53,6 @@ fn understood(head: &[u8]) -> Option<Request> {
     let again = RequestPath::parse_named(&facts.path.to_string());
     assert_eq!(again.as_ref(), Ok(&facts.path), "the path is not canonical");
     Some(request)
-}
-
-/// A first packet is written as it was understood, and so are messages behind it.
-pub fn fuzz_postgres_messages(data: &[u8]) {
-    let mut rest = data;
-    if let Ok(Some((first, length))) = startup::read(data) {
-        rest = data.get(length..).unwrap_or_default();
-        if let First::Start(startup) = first {
-            let written = startup.packet(&[]);
-            let again = startup::read(&written);
-            assert_eq!(again, Ok(Some((First::Start(startup), written.len()))));
-        }
-    }
-    let mut bytes = bytes::BytesMut::from(rest);
-    let mut written = Vec::new();
-    while let Ok(Some(frame)) = take(&mut bytes, FROM_CLIENT_MAX) {
-        put(frame.kind, &frame.body, &mut written);
-    }
-    assert!(rest.starts_with(&written), "a message was changed");
-}
-
-/// Whatever stands before it, a statement that writes is seen, unless the server never reads it.
-pub fn fuzz_postgres_statement(data: &[u8]) {
-    let alone = judge(data);
-    let behind = [data, b"\n;insert into t values (1)"].concat();
-    let both = judge(&behind);
-    assert!(both.class >= Class::Write, "{both:?}");
-    assert!(both.class >= alone.class, "more text made it less");
 }
 
 /// Lines of a name, a space and a value, as the fields of one stream: what is written for them is
@@ -310,55 +281,6 @@ fn taken_by_others_too(data: &[u8], is_taken: bool) {
         // It has numbers that are too large for the other, and no other complaint.
         assert!(error.to_string().contains("number out of range"), "{error}");
     }
-}
-
-/// What follows a placeholder in a signature of AWS: what is taken names one plain scope and plain
-/// fields, and neither the client's date nor its token goes out.
-pub fn fuzz_signature(data: &[u8]) {
-    const FRONT: &[u8] =
-        b"GET /b/k HTTP/1.1\r\nHost: allow.test\r\nX-Amz-Date: 20150830T123600Z\r\n\
-        X-Amz-Security-Token: t\r\nAuthorization: AWS4-HMAC-SHA256 Credential=";
-    let id = Placeholder::new("AKIA", [1; 16]);
-    let head = [FRONT, id.as_str().as_bytes(), data, b"\r\n\r\n"].concat();
-    if HeadScan::default().end(&head) != Ok(Some(head.len())) {
-        return;
-    }
-    let Some(request) = understood(&head) else {
-        return;
-    };
-    let signed = request.signed.as_ref();
-    assert!(signed.is_some(), "a signature was let through unread");
-    let Some(signed) = signed else {
-        return;
-    };
-    let odd = ['/', ',', '='];
-    assert!(
-        !signed.region.contains(odd) && !signed.service.contains(odd),
-        "an odd scope"
-    );
-    assert!(
-        !signed.fields.iter().any(|name| name.contains(odd)),
-        "an odd field"
-    );
-    assert!(
-        request.facts.own_credentials.is_empty(),
-        "a token of its own"
-    );
-}
-
-/// A form of AWS that is taken names one action, and says no other in any spelling.
-pub fn fuzz_aws_form(data: &[u8]) {
-    let Ok(action) = aws_form(data) else {
-        return;
-    };
-    let text = String::from_utf8_lossy(data);
-    let mut named = text
-        .split('&')
-        .filter_map(|pair| pair.strip_prefix("Action="));
-    assert_eq!(named.next(), Some(action.as_str()), "another action");
-    let lower = text.to_ascii_lowercase();
-    let alike = lower.split('&').filter(|pair| pair.starts_with("action="));
-    assert_eq!(alike.count(), 1, "two actions");
 }
 
 /// A target that is filled has the value once and every other byte as it was; what the client

@@ -11,6 +11,7 @@ mod git;
 mod graphql;
 mod json;
 mod multipart;
+mod reading;
 mod signature;
 mod slot;
 mod stamp;
@@ -19,11 +20,13 @@ mod tripwires;
 mod upgrade;
 
 pub(crate) use aws::form as aws_form;
+#[cfg(test)]
 pub(crate) use content::CONTENT_BYTES_MAX;
 pub(crate) use content::{graphql_body, graphql_query, jsonrpc, lfs_batch};
 pub(crate) use fields::{Disposition, is_hop_by_hop, is_websocket_field, judge_trailers};
 pub(crate) use git::{Commands, read_commands};
 pub(crate) use json::{Spot as JsonSpot, find as json_spot};
+pub(crate) use reading::Reading;
 pub(crate) use signature::{Payload, Signed};
 pub(crate) use slot::{Found, Place, Spot, find as body_slot, in_json, presented};
 pub(crate) use stamp::Stamp;
@@ -35,8 +38,7 @@ use crate::head::{Framing, Head, Repeated, framing, list_members};
 use crate::identify::{Arrival, Asked};
 use crate::refuse::Fault;
 use torno_policy::Reason;
-use torno_policy::binding::Slot;
-use torno_policy::facts::{BodySlot, GitOperation, Location, Presented, RequestFacts, Unread};
+use torno_policy::facts::{Location, Presented, RequestFacts};
 use torno_policy::names::{Endpoint, Host, Method, RequestPath};
 use torno_policy::placeholder::Placeholder;
 
@@ -44,17 +46,6 @@ use torno_policy::placeholder::Placeholder;
 pub(crate) struct RawRequest<'a> {
     pub(crate) arrival: &'a Arrival,
     pub(crate) head: Head,
-}
-
-/// What a body is read for before the question is asked.
-#[derive(Debug, Clone)]
-pub(crate) enum Reading {
-    /// The commands of a push, at its start.
-    Push,
-    /// What the notary wants to know, of the whole.
-    Whole(Unread),
-    /// All of it, for a signature that has to name its digest.
-    Payload,
 }
 
 /// A request that is understood: what is judged, and what will be written.
@@ -80,123 +71,7 @@ pub(crate) struct Request {
     pub(crate) signed: Option<Signed>,
 }
 
-/// LIMIT: what is read of a push before its commands are whole, as sent.
-const PUSH_BYTES_MAX: usize = 2 * git::COMMAND_BYTES_MAX;
-
 impl Request {
-    /// Whether git commands stand at the start of the body and are part of the question.
-    pub(crate) fn is_push(&self) -> bool {
-        let git = &self.facts.git;
-        git.as_ref()
-            .is_some_and(|git| matches!(git.operation, GitOperation::Push(_)))
-    }
-
-    /// Whether the client signed a body and did not say its digest.
-    pub(crate) fn has_unread_payload(&self) -> bool {
-        let signed = self.signed.as_ref();
-        signed.is_some_and(|signed| signed.payload == Payload::Unread)
-    }
-
-    /// What must be known of the head before the body is read. True when there is one to read.
-    pub(crate) fn begin(&self, reading: &Reading) -> Result<bool, Fault> {
-        match reading {
-            Reading::Push => self.push_is_gzip().map(|_| true),
-            Reading::Whole(Unread::Content(kind)) => content::head(self, *kind),
-            Reading::Whole(Unread::Slot(slot)) => slot::head(self, slot),
-            Reading::Payload => content::payload(self).map(|()| true),
-        }
-    }
-
-    /// Whether that was read already.
-    pub(crate) fn has_read(&self, unread: &Unread) -> bool {
-        match unread {
-            Unread::Content(_) => self.facts.content.is_some(),
-            Unread::Slot(_) => self.facts.body.is_some(),
-        }
-    }
-
-    /// Takes what the start of the body says; false asks for more of it. `is_whole` says that no
-    /// more comes.
-    pub(crate) fn take(
-        &mut self,
-        reading: &Reading,
-        body: &[u8],
-        is_whole: bool,
-    ) -> Result<bool, Fault> {
-        match reading {
-            // Unpacked from its start each time: what is sent has its bound too.
-            Reading::Push if body.len() > PUSH_BYTES_MAX => Err(git::too_many_references()),
-            Reading::Push => {
-                let is_taken = self.read_commands(body, self.push_is_gzip()?)?;
-                if is_whole && !is_taken {
-                    return Err(Fault::malformed(
-                        "end the commands of a push with a flush packet",
-                    ));
-                }
-                Ok(is_taken)
-            }
-            Reading::Payload if body.len() > CONTENT_BYTES_MAX => Err(content::payload_too_large()),
-            Reading::Payload if !is_whole => Ok(false),
-            Reading::Payload => {
-                if let Some(signed) = &mut self.signed {
-                    signed.payload = Payload::of(body);
-                }
-                Ok(true)
-            }
-            Reading::Whole(unread) if body.len() > CONTENT_BYTES_MAX => Err(match unread {
-                Unread::Content(_) => content::too_large(),
-                Unread::Slot(_) => slot::too_large(),
-            }),
-            Reading::Whole(_) if !is_whole => Ok(false),
-            Reading::Whole(Unread::Content(kind)) => {
-                self.facts.content = Some(content::read(self, *kind, body)?);
-                Ok(true)
-            }
-            Reading::Whole(Unread::Slot(slot)) => self.read_slot(slot, body).map(|()| true),
-        }
-    }
-
-    fn read_slot(&mut self, slot: &Slot, body: &[u8]) -> Result<(), Fault> {
-        let spot = slot::read(self, slot, body)?;
-        let presented = slot::presented(&spot.found, body)?;
-        self.facts.presented.extend(presented);
-        self.facts.body = Some(Box::new(BodySlot {
-            slot: slot.clone(),
-            held: spot.found.held,
-        }));
-        self.spot = Some(spot);
-        Ok(())
-    }
-
-    /// How a push's body is encoded: not, or with gzip.
-    fn push_is_gzip(&self) -> Result<bool, Fault> {
-        let codings: Vec<_> = list_members(self.head.values("content-encoding")).collect();
-        match codings
-            .iter()
-            .map(String::as_str)
-            .collect::<Vec<_>>()
-            .as_slice()
-        {
-            [] | ["identity"] => Ok(false),
-            ["gzip" | "x-gzip"] => Ok(true),
-            _ => Err(Fault::malformed("send a push not encoded, or with gzip")),
-        }
-    }
-
-    /// Takes the commands at the start of a push's body; false asks for more of it.
-    fn read_commands(&mut self, body: &[u8], is_gzip: bool) -> Result<bool, Fault> {
-        let Some(git) = &mut self.facts.git else {
-            return Ok(true);
-        };
-        match git::read_commands(body, is_gzip)? {
-            Commands::More => Ok(false),
-            Commands::Whole(updates) => {
-                git.operation = GitOperation::Push(updates);
-                Ok(true)
-            }
-        }
-    }
-
     /// A request without effect by its method (RFC 9110 §9.2.1).
     pub(crate) fn is_safe(&self) -> bool {
         matches!(self.facts.method.as_str(), "GET" | "HEAD" | "OPTIONS")

@@ -15,23 +15,20 @@ use crate::refusals::{record_unavailable, refusal, session_unknown};
 use std::collections::BTreeMap;
 use torno_audit::{Durability, Event, record::EndCause};
 use torno_notary_protocol::desk;
-use torno_notary_protocol::gate::{End, Outcome};
 use torno_policy::decide::{IssuedPlaceholder, Layers};
-use torno_policy::decision::{Layer, Permit, Reason, Refusal};
-use torno_policy::facts::RequestFacts;
+use torno_policy::decision::{Layer, Reason, Refusal};
 use torno_policy::grant::Grant;
-use torno_policy::names::{
-    CredentialName, Endpoint, Generation, Method, RecordSeq, Scheme, SessionId, TenantName,
-};
+use torno_policy::names::{CredentialName, Generation, RecordSeq, SessionId, TenantName};
 use torno_policy::placeholder::Placeholder;
-use torno_policy::postgres::Deed;
 use torno_policy::standing::{Phase, Standing, State};
 use torno_policy::tripwire::IssuedTripwire;
 
 mod begin;
 mod freeze;
+mod open;
 mod pace;
 
+pub(crate) use open::OpenRequest;
 pub(crate) use pace::{Pace, TooMany};
 
 /// A session of this life.
@@ -67,28 +64,6 @@ pub(crate) struct Session {
     kill_completed: bool,
 }
 
-/// An allowed request whose end was not reported yet: what it uses, and where it goes.
-pub(crate) struct OpenRequest {
-    pub(crate) credential: Option<CredentialName>,
-    pub(crate) endpoint: Endpoint,
-    pub(crate) method: Method,
-}
-
-impl OpenRequest {
-    /// Whether it may change something at the far end.
-    fn writes(&self) -> bool {
-        match self.endpoint.scheme {
-            Scheme::Postgres => self.method == Deed::Write.method(),
-            Scheme::Http | Scheme::Https => {
-                !matches!(self.method.as_str(), "GET" | "HEAD" | "OPTIONS")
-            }
-        }
-    }
-}
-
-/// LIMIT: more requests than a gate has connections for; the oldest go first, and their report is
-/// then taken for a foreign one.
-const OPEN_MAX: usize = 8_192;
 /// LIMIT: sessions of this life that are kept for display once they are over.
 const OVER_MAX: usize = 1_024;
 
@@ -127,33 +102,6 @@ impl Session {
             self.records = after;
         }
         fits
-    }
-
-    /// A request was allowed.
-    pub(crate) fn opened(&mut self, record: RecordSeq, permit: &Permit, facts: &RequestFacts) {
-        if self.open.len() >= OPEN_MAX {
-            self.open.pop_first();
-        }
-        let open = OpenRequest {
-            credential: permit.injection().map(|i| i.credential.clone()),
-            endpoint: facts.endpoint.clone(),
-            method: facts.method.clone(),
-        };
-        self.open.insert(record, open);
-    }
-
-    /// A request ended. `None` when no such request is open.
-    pub(crate) fn ended(&mut self, outcome: &Outcome) -> Option<OpenRequest> {
-        let open = self.open.remove(&outcome.record)?;
-        let succeeded = match outcome.end {
-            End::Completed { status } => status < 400,
-            End::Carried => true,
-            End::Refused(_) | End::Aborted { .. } => false,
-        };
-        if succeeded && open.writes() && open.credential.is_some() {
-            self.credentialed_writes += 1;
-        }
-        Some(open)
     }
 
     pub(crate) fn placeholder_of(&self, credential: &CredentialName) -> String {

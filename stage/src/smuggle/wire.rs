@@ -195,7 +195,8 @@ mod tests {
     fn the_plain_form_is_read_and_any_other_is_a_finding() {
         let two = "GET /ok/a HTTP/1.1\r\nHost: h\r\n\r\n\
                    POST /ok/b HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n\
-                   3\r\nabc\r\n0\r\nX-T: a\r\n\r\nPOST /ok/c HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\ncut";
+                   3\r\nabc\r\n0\r\nX-T: a\r\n\r\n\
+                   POST /ok/c HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\ncut";
         let seen = read(two.as_bytes()).unwrap();
         assert_eq!(seen.len(), 3);
         assert_eq!(
@@ -217,8 +218,10 @@ mod tests {
             "GET /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: Chunked\r\n\r\n",
             "GET http://h/a HTTP/1.1\r\nHost: h\r\n\r\n",
             "\r\nGET /a HTTP/1.1\r\nHost: h\r\n\r\n",
-            "POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\n0\r\n\r\n",
-            "POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n0\r\n\r\n",
+            "POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n\
+             3;a=b\r\nabc\r\n0\r\n\r\n",
+            "POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n\
+             3\r\nabcd\r\n0\r\n\r\n",
         ] {
             assert!(read(odd.as_bytes()).is_err(), "{odd:?}");
         }

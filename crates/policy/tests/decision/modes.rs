@@ -142,9 +142,7 @@ fn said(slot: &Slot, sent: Sent) -> RequestFacts {
             (Location::Slot, 2)
         }
         // Its messages come later, a password is proved and a key signs.
-        Slot::WebsocketJson { .. } | Slot::Postgres { .. } | Slot::Sigv4(_) => {
-            (Location::Slot, 0)
-        }
+        Slot::WebsocketJson { .. } | Slot::Postgres { .. } | Slot::Sigv4(_) => (Location::Slot, 0),
     };
     let count = match sent {
         Sent::Nothing | Sent::Own => 0,
