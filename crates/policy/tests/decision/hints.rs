@@ -9,7 +9,7 @@ use torno_policy::facts::Act;
 use torno_policy::{Decision, Reason, Refusal};
 
 /// A step begins with, or names, one of these.
-const STEPS: [&str; 19] = [
+const STEPS: [&str; 20] = [
     "`torno ",
     "add ",
     "send ",
@@ -29,6 +29,7 @@ const STEPS: [&str; 19] = [
     "says what may",
     "must list",
     "torno.toml",
+    "give what",
 ];
 
 #[track_caller]
