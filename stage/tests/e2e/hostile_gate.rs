@@ -24,7 +24,7 @@ use torno_notary_protocol::receipt::{Receipt, ReceiptKey, VALID_MS};
 use torno_notary_protocol::transit;
 use torno_policy::decision::Reason;
 use torno_policy::facts::{GitFacts, GitOperation};
-use torno_policy::names::{RecordSeq, Scheme};
+use torno_policy::names::{CredentialName, RecordSeq, Scheme};
 use torno_stage::world::{API, EVIL, GIT, OTHER};
 
 // ATTACK: 161
@@ -300,10 +300,15 @@ fn a_flood_costs_its_own_session_and_nobody_else() {
             // Questions, without end, by one who reads no answer: it is let go, and what it had sent by
             // then is nobody's.
             let mark = deaf.ledger.mark();
-            let question = serde_json::json!({ "ticket": 1, "facts": facts(EVIL, "/"), "pooled": true,
-                "serves": "api", "watch": 0 });
-            let many = serde_json::json!({ "ask": vec![question; 64] });
-            let many = serde_json::to_vec(&many).unwrap();
+            let question = Question {
+                ticket: Ticket(1),
+                facts: facts(EVIL, "/"),
+                pooled: true,
+                serves: CredentialName::parse("api").ok(),
+                watch: 0,
+            };
+            let many = GateMessage::Ask(vec![question; 64]);
+            let many = transit::encode_compact(&many, &[]).unwrap();
             let end = Instant::now() + Duration::from_secs(120);
             let mut waits = Vec::new();
             while !deaf.notary.is_hung_up() {
