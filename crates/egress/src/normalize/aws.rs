@@ -114,7 +114,8 @@ pub(crate) fn form(text: &[u8]) -> Result<String, Fault> {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let read = percent_decoded(&name.replace('+', " "));
         let alike = read.trim_ascii().eq_ignore_ascii_case(b"action");
-        let is_odd = number >= PAIRS_MAX || pair.contains(';') || (alike && name != "Action");
+        let is_other = alike && (name != "Action" || value.is_empty());
+        let is_odd = number >= PAIRS_MAX || pair.contains(';') || is_other;
         if is_odd || (alike && action.replace(value.to_owned()).is_some()) {
             return Err(fault);
         }

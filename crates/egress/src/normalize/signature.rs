@@ -142,7 +142,10 @@ fn parts(value: &str) -> Result<(Scope<'_>, Vec<String>), Fault> {
         let known = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-_.".contains(&b);
         !name.is_empty() && name.bytes().all(known)
     };
+    let is_word = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     let is_read = Placeholder::parse(id).is_some()
+        && is_word(region)
+        && is_word(service)
         && is_digest(signature)
         && fields.len() <= SIGNED_MAX
         && fields.iter().all(is_field);

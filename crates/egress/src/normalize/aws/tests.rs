@@ -78,6 +78,8 @@ fn a_form_has_one_action_in_one_spelling() {
         "Action=A&Action%20=B",
         "Action=A&+Action=B",
         "ACTION=A",
+        "Action",
+        "Action=",
         "Action=A;Action=B",
     ] {
         assert!(read(bad).is_err(), "{bad}");
