@@ -12,8 +12,9 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::Instant;
 use torno_policy::names::{CredentialName, Endpoint};
 
-/// LIMIT: connections that wait; the one that waited longest goes first.
-const IDLE_MAX: usize = 128;
+/// LIMIT: connections that wait: as many as a session has from its sandbox, so that each client
+/// finds one again; the one that waited longest goes first.
+const IDLE_MAX: usize = 512;
 /// LIMIT: servers close after 5 s at the earliest (Node's default); ours must be gone before.
 const IDLE_TIME: Duration = Duration::from_secs(4);
 
