@@ -329,6 +329,7 @@ impl Pipeline {
             refusals: &self.refusals,
             random: self.random,
             cancels: &self.cancels,
+            tripwires: &self.tripwires,
             live,
         }
     }

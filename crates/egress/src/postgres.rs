@@ -32,7 +32,7 @@ use crate::accept::{Limits, Usage};
 use crate::connect::{Connector, Pool, Upstream};
 use crate::identify::Asked;
 use crate::inject::{revoked, undecidable};
-use crate::normalize::Protocol;
+use crate::normalize::{Protocol, Tripwires};
 use crate::ports::{Answered, AtHand, Granted, Ports};
 use crate::refuse::{Fault, Refusals, When, error_response};
 use crate::report::Reporter;
@@ -66,6 +66,7 @@ pub(crate) struct Around<'a> {
     pub(crate) refusals: &'a Refusals,
     pub(crate) random: &'static dyn SecureRandom,
     pub(crate) cancels: &'a Arc<Cancels>,
+    pub(crate) tripwires: &'a Tripwires,
     pub(crate) live: &'a Live,
 }
 

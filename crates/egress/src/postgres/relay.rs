@@ -7,6 +7,7 @@ use super::guard::{self, Said};
 use super::statement::{Class, Judged};
 use super::turn::{Step, Turn};
 use super::{Around, Asking, Ended, answers};
+use crate::normalize::BodySearch;
 use crate::refuse::{Fault, When, cut, error_response};
 use crate::report::Reporter;
 use crate::wire::{PIECE_BYTES, StreamError};
@@ -27,6 +28,8 @@ pub(super) struct Relay<'a> {
     pub(super) far: Lane,
     pub(super) access: Access,
     guard: Option<Vec<u8>>,
+    /// Over all that the client says, whatever messages it is cut into.
+    search: BodySearch<'a>,
     turn: Turn,
     /// The state of the far end's transaction.
     status: u8,
@@ -66,6 +69,7 @@ impl<'a> Relay<'a> {
             access,
             turn: Turn::new(guard.is_some()),
             guard,
+            search: around.tripwires.of_body(false),
             status: b'I',
             held: None,
             refused: None,
@@ -303,6 +307,7 @@ impl<'a> Relay<'a> {
 
     fn put_far(&mut self, frame: &Frame) -> Result<(), Ended> {
         let before = self.to_far.len();
+        self.search.pass(&frame.body)?;
         put(frame.kind, &frame.body, &mut self.to_far);
         let added = self.to_far.len().saturating_sub(before);
         Ok(self.around.usage.spend(added)?)

@@ -305,3 +305,31 @@ async fn a_session_is_told_to_read_is_searched_and_refused_in_step() {
     assert_eq!(methods, ["START", "READ", "WRITE"]);
     assert_eq!(asked[0].path.path(), "/shop/app");
 }
+
+#[tokio::test]
+async fn a_tripwire_in_what_is_said_to_a_database_never_reaches_it() {
+    let value = tripwire().value;
+    let hex = data_encoding::HEXLOWER.encode(value.as_bytes());
+    for said in [&value, &hex] {
+        let (stage, told) = staged(Far::Good, Access::Read).await;
+        let (mut io, mut read, _) = log_in(&stage, placeholder().as_str()).await;
+        let query = format!("select '{said}'\0");
+        io.write_all(&messages(&[(b'Q', query.as_bytes())]))
+            .await
+            .unwrap();
+        let mut heard = Vec::new();
+        while let Some(one) = message(&mut io, &mut read).await {
+            let is_ready = one.0 == b'Z';
+            heard.push(one);
+            if is_ready {
+                break;
+            }
+        }
+        assert!(text(&heard).contains("tripwire"), "{}", text(&heard));
+        drop(io);
+        assert!(!told.lock().unwrap().concat().contains(said.as_str()));
+        let outcomes = stage.notary.outcomes.lock().unwrap();
+        let tripped = |end: &End| matches!(end, End::Refused(r) if r.reason == Reason::Tripwire);
+        assert!(outcomes.iter().any(|outcome| tripped(&outcome.end)));
+    }
+}
