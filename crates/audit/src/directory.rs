@@ -9,6 +9,7 @@ use std::fmt::Debug;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 /// The newest signed head.
@@ -100,12 +101,17 @@ impl Directory {
         }
     }
 
-    /// A file that must not exist yet, for appending.
+    /// A file that must not exist yet, for writing.
     pub(crate) fn create(&self, name: &str) -> io::Result<File> {
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::APPEND | OFlags::RDWR;
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR;
         let file = self.open_file(name, flags)?;
         self.sync()?;
         Ok(file)
+    }
+
+    /// A file that is there, for writing at any place.
+    pub(crate) fn write(&self, name: &str) -> io::Result<File> {
+        self.open_file(name, OFlags::RDWR)
     }
 
     /// A file for appending, made when it is not there.
@@ -153,23 +159,20 @@ impl Directory {
     }
 }
 
-/// A file that grows at its end. It is written by one thread and flushed by any.
+/// A file that is written from its beginning to its end. It is written by one thread and flushed by
+/// any.
 pub(crate) trait Disk: Debug + Send + Sync {
-    /// Appends all bytes, or fails having appended any part of them.
-    fn append(&self, bytes: &[u8]) -> io::Result<()>;
-    /// Returns once everything appended before the call is on disk.
+    /// Writes all bytes at a place, or fails having written any part of them.
+    fn write(&self, bytes: &[u8], at: u64) -> io::Result<()>;
+    /// Returns once everything written before the call is on disk.
     fn sync(&self) -> io::Result<()>;
     /// Cuts the file.
     fn truncate(&self, length: u64) -> io::Result<()>;
-    /// Sets room aside behind the file's end, without growing it. Whether there is room is told by
-    /// the append.
-    fn set_aside(&self, _from: u64, _bytes: u64) {}
 }
 
 impl Disk for File {
-    fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        let mut file = self;
-        file.write_all(bytes)
+    fn write(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        self.write_all_at(bytes, at)
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -178,10 +181,5 @@ impl Disk for File {
 
     fn truncate(&self, length: u64) -> io::Result<()> {
         self.set_len(length)
-    }
-
-    fn set_aside(&self, from: u64, bytes: u64) {
-        // A file system without it takes longer for a flush, and nothing else.
-        let _ = fs::fallocate(self, FallocateFlags::KEEP_SIZE, from, bytes);
     }
 }

@@ -35,16 +35,19 @@ pub struct Line<'a> {
     pub byte: u64,
     /// Its bytes, without newline.
     pub bytes: &'a [u8],
-    /// Whether a newline ends it. Only a file's last line can lack one.
+    /// Whether a newline ends it. Only the last line before the file's end, or before the room
+    /// behind it, can lack one.
     pub ended: bool,
 }
 
-/// Reads lines without ever holding more than one, or more than [`LINE_BYTES_MAX`] of it.
+/// Reads lines without ever holding more than one, or more than [`LINE_BYTES_MAX`] of it. Where a
+/// NUL stands, which no line has, room begins that was written ahead: the lines end there.
 #[derive(Debug)]
 pub struct Lines<R> {
     from: R,
     line: Vec<u8>,
     next_byte: u64,
+    in_room: bool,
 }
 
 impl<R: BufRead> Lines<R> {
@@ -54,12 +57,18 @@ impl<R: BufRead> Lines<R> {
             from,
             line: Vec::new(),
             next_byte: 0,
+            in_room: false,
         }
     }
 
     /// The byte at which the next line starts.
     pub const fn next_byte(&self) -> u64 {
         self.next_byte
+    }
+
+    /// The source, wherever reading stopped in it.
+    pub(crate) fn into_source(self) -> R {
+        self.from
     }
 
     /// The next line. A line over the bound comes cut, not ended, and one byte longer than the
@@ -69,15 +78,22 @@ impl<R: BufRead> Lines<R> {
     /// When the source can't be read.
     pub fn step(&mut self) -> io::Result<Option<Line<'_>>> {
         self.line.clear();
-        let byte = self.next_byte;
-        let limit = u64::try_from(LINE_BYTES_MAX + 1).unwrap_or(u64::MAX);
-        let read = (&mut self.from)
-            .take(limit)
-            .read_until(b'\n', &mut self.line)?;
-        if read == 0 {
+        if self.in_room {
             return Ok(None);
         }
-        self.next_byte += u64::try_from(read).unwrap_or(u64::MAX);
+        let byte = self.next_byte;
+        let limit = u64::try_from(LINE_BYTES_MAX + 1).unwrap_or(u64::MAX);
+        (&mut self.from)
+            .take(limit)
+            .read_until(b'\n', &mut self.line)?;
+        if let Some(room) = self.line.iter().position(|byte| *byte == 0) {
+            self.in_room = true;
+            self.line.truncate(room);
+        }
+        if self.line.is_empty() {
+            return Ok(None);
+        }
+        self.next_byte += u64::try_from(self.line.len()).unwrap_or(u64::MAX);
         let (bytes, ended) = match self.line.strip_suffix(b"\n") {
             Some(bytes) => (bytes, true),
             None => (self.line.as_slice(), false),

@@ -107,8 +107,8 @@ pub struct Recorder {
     segment: SegmentName,
     pub(crate) disk: Arc<dyn Disk>,
     length: u64,
-    /// Up to where the disk has room for the segment already.
-    set_aside: u64,
+    /// Up to where room was written ahead: zeroes stand from `length` to here.
+    ahead: u64,
     history: File,
     history_bytes: u64,
     /// Time of the first entry that is written and not synced.
@@ -161,7 +161,7 @@ impl Recorder {
         }
         let (segment, file, length) = match recovered.segment {
             Some((segment, length)) => {
-                let file = directory.append(&segment.file())?;
+                let file = directory.write(&segment.file())?;
                 file.set_len(length)?;
                 (segment, file, length)
             }
@@ -179,7 +179,7 @@ impl Recorder {
             segment,
             disk: Arc::new(file),
             length,
-            set_aside: length,
+            ahead: length,
             history,
             history_bytes: recovered.history_bytes,
             unsynced_since_ms: None,
@@ -296,13 +296,10 @@ impl Recorder {
         if byte_count(&bytes) > room && self.health == Health::Ready {
             self.rotate()?;
         }
-        if self.length + byte_count(&bytes) > self.set_aside {
-            // The write may go further than that; then it makes its own room.
-            self.disk.set_aside(self.length, SET_ASIDE_BYTES);
-            self.set_aside = self.length + SET_ASIDE_BYTES;
-        }
+        let end = self.length + byte_count(&bytes);
+        self.make_room(end);
         self.disk
-            .append(&bytes)
+            .write(&bytes, self.length)
             .map_err(|error| self.failed(error))?;
         if self.unsynced_since_ms.is_none() {
             self.unsynced_since_ms = batch.first().map(|(entry, _)| entry.at_ms);
@@ -310,7 +307,7 @@ impl Recorder {
         if durability == Durability::Synced {
             self.sync()?;
         }
-        self.length += byte_count(&bytes);
+        self.length = end;
         let mut evidence = Vec::with_capacity(batch.len());
         for ((_, value), leaf) in batch.into_iter().zip(leaves) {
             evidence.push(Recorded::new(self.next_seq(), value));
@@ -320,6 +317,15 @@ impl Recorder {
             self.durable = self.tree.size();
         }
         Ok(evidence)
+    }
+
+    /// Writes zeroes ahead of what will be written up to `end`. A flush of what lies in room that
+    /// was there before need not make the file longer first, which takes about as long again.
+    /// Whether the disk is full is told by the write itself, which needs less.
+    fn make_room(&mut self, end: u64) {
+        while self.ahead < end && self.disk.write(&ROOM, self.ahead).is_ok() {
+            self.ahead += byte_count(&ROOM);
+        }
     }
 
     /// The batch's lines, and the hash of each.
@@ -349,6 +355,7 @@ impl Recorder {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
         );
         if full && self.disk.truncate(self.length).is_ok() {
+            self.ahead = self.length;
             self.health = Health::Full;
             AppendError::Full(error)
         } else {
@@ -366,9 +373,9 @@ impl Recorder {
 const SEGMENT_BYTES: u64 = 64 << 20;
 /// LIMIT: 1 MiB holds the end and kill records of more than 1,000 sessions.
 const RESERVE_BYTES: u64 = 1 << 20;
-/// LIMIT: 1 MiB behind the newest segment's end: a flush that need not find room first is quicker,
-/// and what is left of it goes back when the segment is closed.
-const SET_ASIDE_BYTES: u64 = 1 << 20;
+/// LIMIT: 256 KiB of zeroes behind the newest segment's end. Each time they are used up one flush
+/// takes longer for the next; what is left of them goes when the segment is closed.
+static ROOM: [u8; 256 << 10] = [0; 256 << 10];
 /// Room for one line; only a hint.
 const LINE_BYTES_TYPICAL: usize = 512;
 

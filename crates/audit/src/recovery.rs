@@ -2,9 +2,9 @@
 //! What stands in the directory when the record is opened.
 //!
 //! Only one thing is ever repaired: a torn, unacknowledged tail of the newest segment (a last line
-//! without newline, or a header that never got written). Everything else that does not fit is
-//! refused with its place. Segments before the newest are checked by their headers here and whole
-//! by [`crate::verify()`].
+//! without newline, a header that never got written, or sectors of a last batch that did not reach
+//! the disk while others did). Everything else that does not fit is refused with its place. Segments
+//! before the newest are checked by their headers here and whole by [`crate::verify()`].
 
 use crate::checkpoint::{Checkpoint, History, HistoryError, PublicKey, Step};
 use crate::digest::Digest;
@@ -13,7 +13,10 @@ use crate::line::{self, Header, LineError};
 use crate::reader::{Line, Lines};
 use crate::tree::{Frontier, leaf_hash};
 use std::io::{self, BufReader};
+use tail::Tail;
 use thiserror::Error;
+
+mod tail;
 
 /// Why the record can't be opened. Nothing was changed.
 #[derive(Debug, Error)]
@@ -266,7 +269,6 @@ fn replay(
         let Some(line) = lines.step()? else { break };
         if !line.ended && line.bytes.len() <= line::LINE_BYTES_MAX {
             check_torn(&line, segment, tree.size())?;
-            recovered.dropped.push(dropped(segment, line.bytes, false));
             length = line.byte;
             break;
         }
@@ -284,6 +286,17 @@ fn replay(
                 return Err(damaged(segment, line.byte, tree.size(), Some(error)));
             }
         }
+    }
+    let file = lines.into_source().into_inner();
+    match tail::read(file, length)? {
+        Tail::Nothing => {}
+        Tail::Lost { bytes, sha256 } => recovered.dropped.push(Dropped {
+            segment,
+            bytes,
+            sha256,
+            whole: false,
+        }),
+        Tail::Damaged => return Err(damaged(segment, length, tree.size(), None)),
     }
     recovered.tree = tree;
     recovered.segment = Some((segment, length));

@@ -80,7 +80,7 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
         link,
         joining: Mutex::default(),
     });
-    tokio::task::spawn_local(tell_refusals(Arc::clone(&desk), refused));
+    tokio::spawn(tell_refusals(Arc::clone(&desk), refused));
     let guest = serve_sandbox(
         Channel::new(launcher)?,
         Arc::clone(&pipeline),
@@ -185,7 +185,7 @@ impl Gate {
                 let (join, joining) = mpsc::unbounded_channel();
                 self.joining().insert(order.exec, join);
                 let gate = Arc::clone(self);
-                tokio::task::spawn_local(async move {
+                tokio::spawn(async move {
                     let exec = order.exec;
                     let mut order = *order;
                     let fingerprints = std::mem::take(&mut order.fingerprints);

@@ -197,7 +197,7 @@ impl Connector {
     /// The name to verify, and the authorities to verify it by.
     fn towards(&self, host: &Host) -> Result<(ServerName<'static>, &Tls), Refusal> {
         let name = match host {
-            Host::Name(name) => ServerName::try_from(name.clone()).ok(),
+            Host::Name(name) => ServerName::try_from(name.to_string()).ok(),
             Host::V4(address) => Some(ServerName::from(std::net::IpAddr::V4(*address))),
             Host::V6(address) => Some(ServerName::from(std::net::IpAddr::V6(*address))),
         };

@@ -339,7 +339,7 @@ pub(crate) fn push_field(head: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 /// Host, and port where it is not the scheme's.
 fn authority(endpoint: &Endpoint) -> String {
     let mut text = match &endpoint.host {
-        Host::Name(name) => name.clone(),
+        Host::Name(name) => name.to_string(),
         Host::V4(address) => address.to_string(),
         Host::V6(address) => format!("[{address}]"),
     };

@@ -9,7 +9,7 @@ pub(crate) use rooms::{BelowTls, below_tls};
 use crate::refuse::Fault;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
@@ -146,11 +146,16 @@ impl ReadBuffer {
 
     /// Reads once; 0 means the end of the stream.
     pub(crate) async fn fill(&mut self, io: &mut Reader<'_>) -> io::Result<usize> {
-        poll_fn(|cx| self.poll_fill(cx, io)).await
+        poll_fn(|cx| self.poll_fill(cx, io, READ_BYTES)).await
     }
 
-    fn poll_fill(&mut self, cx: &mut Context<'_>, io: &mut Reader<'_>) -> Poll<io::Result<usize>> {
-        self.make_room()?;
+    fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        io: &mut Reader<'_>,
+        room: usize,
+    ) -> Poll<io::Result<usize>> {
+        self.make_room(room)?;
         let mut room = ReadBuf::new(self.bytes.get_mut(self.end..).unwrap_or_default());
         let polled = Pin::new(io).poll_read(cx, &mut room);
         let count = room.filled().len();
@@ -167,9 +172,9 @@ impl ReadBuffer {
         }
     }
 
-    fn make_room(&mut self) -> io::Result<()> {
+    fn make_room(&mut self, room: usize) -> io::Result<()> {
         if self.bytes.is_empty() {
-            self.bytes = rooms::lend(READ_BYTES);
+            self.bytes = rooms::lend(room);
         }
         if self.end < self.bytes.len() {
             return Ok(());
@@ -252,13 +257,17 @@ pub(crate) async fn write_out(
 
 /// LIMIT: what is collected of a body before it goes on: three TLS records and one write.
 pub(crate) const PIECE_BYTES: usize = 48 * 1024;
+/// Room for a piece that lacks a byte, and one more record.
+const BODY_BYTES: usize = PIECE_BYTES + READ_BYTES;
+
 impl Source<'_> {
     /// Reads at least one more byte of a body, and on as long as more is there at once.
     pub(crate) async fn more_of_body(&mut self) -> Result<(), StreamError> {
-        self.more().await?;
+        let reading = poll_fn(|cx| self.buffer.poll_fill(cx, self.io, BODY_BYTES));
+        in_time(self.wait, reading).await?;
         while self.buffer.unread().len() < PIECE_BYTES {
-            let mut reading = pin!(self.buffer.fill(self.io));
-            let read = poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx)));
+            let io = &mut *self.io;
+            let read = poll_fn(|cx| Poll::Ready(self.buffer.poll_fill(cx, io, BODY_BYTES)));
             match read.await {
                 Poll::Ready(Ok(1..)) => {}
                 // An end or an error is there for the next read too, when this has gone on.
@@ -270,18 +279,25 @@ impl Source<'_> {
 
     /// Reads at least one more byte.
     pub(crate) async fn more(&mut self) -> Result<(), StreamError> {
-        let reading = self.buffer.fill(self.io);
-        match tokio::time::timeout(self.wait, reading).await {
-            Err(_) => Err(StreamError::Late),
-            Ok(Ok(0) | Err(_)) => Err(StreamError::Gone),
-            Ok(Ok(_)) => Ok(()),
-        }
+        in_time(self.wait, self.buffer.fill(self.io)).await
+    }
+}
+
+async fn in_time(
+    wait: Duration,
+    reading: impl Future<Output = io::Result<usize>>,
+) -> Result<(), StreamError> {
+    match tokio::time::timeout(wait, reading).await {
+        Err(_) => Err(StreamError::Late),
+        Ok(Ok(0) | Err(_)) => Err(StreamError::Gone),
+        Ok(Ok(_)) => Ok(()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::pin::pin;
     use tokio::io::AsyncReadExt;
 
     #[tokio::test]

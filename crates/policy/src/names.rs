@@ -19,6 +19,7 @@ pub(crate) use path::ENCODED_SLASH;
 pub use path::{CREDENTIAL_WORD, Named, PathError, RequestPath};
 
 use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 use std::fmt;
 use std::num::NonZeroU16;
 
@@ -124,23 +125,20 @@ impl fmt::Display for Endpoint {
 
 /// A request method: an upper-case token of at most 20 letters, compared exactly (RFC 9110 §9.1).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Method(String);
+#[serde(try_from = "SmolStr", into = "SmolStr")]
+pub struct Method(SmolStr);
 
 impl Method {
     /// Upper-case ASCII letters and `-` only, 1 to 20 of them; CONNECT, TRACE and TRACK are not
     /// request methods here.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let fits = (1..=20).contains(&text.len())
-            && text.bytes().all(|b| b.is_ascii_uppercase() || b == b'-');
-        let refused = matches!(text, "CONNECT" | "TRACE" | "TRACK");
-        (fits && !refused).then(|| Self(text.to_owned()))
+        Self::try_from(SmolStr::new(text)).ok()
     }
 
     /// A word of this crate, which keeps the rule of [`Self::parse`].
-    pub(crate) fn known(word: &'static str) -> Self {
-        Self(word.to_owned())
+    pub(crate) const fn known(word: &'static str) -> Self {
+        Self(SmolStr::new_static(word))
     }
 
     /// The token.
@@ -156,14 +154,21 @@ impl fmt::Display for Method {
     }
 }
 
-impl TryFrom<String> for Method {
+impl TryFrom<SmolStr> for Method {
     type Error = &'static str;
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        Self::parse(&text).ok_or("not a request method")
+    fn try_from(text: SmolStr) -> Result<Self, Self::Error> {
+        let fits = (1..=20).contains(&text.len())
+            && text.bytes().all(|b| b.is_ascii_uppercase() || b == b'-');
+        let refused = matches!(text.as_str(), "CONNECT" | "TRACE" | "TRACK");
+        if fits && !refused {
+            Ok(Self(text))
+        } else {
+            Err("not a request method")
+        }
     }
 }
 
-impl From<Method> for String {
+impl From<Method> for SmolStr {
     fn from(method: Method) -> Self {
         method.0
     }

@@ -38,12 +38,18 @@ fn a_reader_beside_the_writer_stops_before_an_unfinished_line() {
     recorder.append(batch, Durability::Written).unwrap().clear();
     let path = dir.path().join("segment-00000000000000000000.jsonl");
     let mut bytes = fs::read(&path).unwrap();
-    let whole = bytes.len();
+    let whole = bytes.iter().position(|byte| *byte == 0).unwrap();
+    bytes.truncate(whole);
     bytes.extend_from_slice(b"{\"seq\":2,\"at\":17");
-    fs::write(&path, &bytes).unwrap();
-    let read: Vec<_> = Records::open(dir.path(), 0).unwrap().collect();
-    assert_eq!(read.len(), 2);
-    assert!(read.iter().all(Result::is_ok));
+    // At the end of the file, and in the room behind it.
+    for room in [0, 1, 1 << 20] {
+        let mut bytes = bytes.clone();
+        bytes.resize(bytes.len() + room, 0);
+        fs::write(&path, &bytes).unwrap();
+        let read: Vec<_> = Records::open(dir.path(), 0).unwrap().collect();
+        assert_eq!(read.len(), 2);
+        assert!(read.iter().all(Result::is_ok));
+    }
 
     bytes.truncate(whole);
     bytes.extend_from_slice(b"nonsense\n");

@@ -42,13 +42,13 @@ impl Recorder {
             return Ok(());
         }
         self.checkpoint()?;
-        self.give_back();
+        self.cut_room()?;
         begin_segment(&self.directory, &self.tree, self.key.public())
             .map(|(segment, file, length)| {
                 self.segment = segment;
                 self.disk = Arc::new(file);
                 self.length = length;
-                self.set_aside = length;
+                self.ahead = length;
             })
             .map_err(|error| self.failed(error))
     }
@@ -59,14 +59,17 @@ impl Recorder {
     /// As [`Self::append`].
     pub fn close(mut self) -> Result<TreeHead, AppendError> {
         self.checkpoint()?;
-        self.give_back();
+        self.cut_room()?;
         Ok(self.tree.head())
     }
 
-    /// Gives back the room that was set aside behind the segment's end. If that fails, it is room
-    /// that is lost and nothing else.
-    fn give_back(&self) {
-        let _ = self.disk.truncate(self.length);
+    /// Cuts off the room behind the segment's end, durably: in no segment but the newest stands
+    /// anything behind the last record.
+    fn cut_room(&mut self) -> Result<(), AppendError> {
+        let cut = self.disk.truncate(self.length);
+        let cut = cut.and_then(|()| self.disk.sync());
+        self.ahead = self.length;
+        cut.map_err(|error| self.broken(error))
     }
 
     /// The history first: whoever finds the newest head finds it there too.

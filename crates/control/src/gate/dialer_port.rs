@@ -32,7 +32,7 @@ impl DialerPort {
     pub(super) fn new(channel: Channel) -> Self {
         let channel = Arc::new(channel);
         let waiting = Arc::new(Table::default());
-        tokio::task::spawn_local(read(Arc::clone(&channel), Arc::clone(&waiting)));
+        tokio::spawn(read(Arc::clone(&channel), Arc::clone(&waiting)));
         Self {
             channel,
             waiting,

@@ -116,17 +116,17 @@ pub(super) fn serve(way_out: WayOut, pipeline: Arc<Pipeline>) -> anyhow::Result<
     let names = Arc::new(Mutex::new(NamePool::default()));
     for listener in [way_out.tcp_v4, way_out.tcp_v6] {
         let listener = tcp_listener(listener)?;
-        tokio::task::spawn_local(captured(
+        tokio::spawn(captured(
             listener,
             Arc::clone(&pipeline),
             Arc::clone(&names),
         ));
     }
-    tokio::task::spawn_local(proxy(tcp_listener(way_out.proxy)?, pipeline));
+    tokio::spawn(proxy(tcp_listener(way_out.proxy)?, pipeline));
     let udp = std::net::UdpSocket::from(way_out.dns_udp);
     udp.set_nonblocking(true)?;
-    tokio::task::spawn_local(dns_udp(UdpSocket::from_std(udp)?, Arc::clone(&names)));
-    tokio::task::spawn_local(dns_tcp(tcp_listener(way_out.dns_tcp)?, names));
+    tokio::spawn(dns_udp(UdpSocket::from_std(udp)?, Arc::clone(&names)));
+    tokio::spawn(dns_tcp(tcp_listener(way_out.dns_tcp)?, names));
     Ok(())
 }
 
@@ -162,7 +162,7 @@ async fn captured(listener: TcpListener, pipeline: Arc<Pipeline>, names: Arc<Mut
         let name = name_of(&names, address.ip());
         let pipeline = Arc::clone(&pipeline);
         let asked = AskedDestination { address, name };
-        tokio::task::spawn_local(async move { pipeline.serve_captured(stream, asked).await });
+        tokio::spawn(async move { pipeline.serve_captured(stream, asked).await });
     }
 }
 
@@ -170,7 +170,7 @@ async fn proxy(listener: TcpListener, pipeline: Arc<Pipeline>) {
     loop {
         let stream = accept(&listener).await;
         let pipeline = Arc::clone(&pipeline);
-        tokio::task::spawn_local(async move { pipeline.serve_proxy(stream).await });
+        tokio::spawn(async move { pipeline.serve_proxy(stream).await });
     }
 }
 
@@ -223,7 +223,7 @@ async fn dns_tcp(listener: TcpListener, names: Arc<Mutex<NamePool>>) {
     loop {
         let stream = accept(&listener).await;
         let names = Arc::clone(&names);
-        tokio::task::spawn_local(async move {
+        tokio::spawn(async move {
             // A client that is late or goes away is let go.
             let _ = tokio::time::timeout(DNS_WAIT, dns_over_tcp(stream, &names)).await;
         });

@@ -189,14 +189,14 @@ impl Client {
         exec: ExecId,
     ) -> std::io::Result<Self> {
         let (reader, writer) = split(socket)?;
-        tokio::task::spawn_local(async move {
+        tokio::spawn(async move {
             read(reader, input.clone()).await;
             // Who started the command gives no more input; a command that ended takes none.
             let _ = input.send(ClientFrame::StdinEnd).await;
         });
         let (output, mut queue) = mpsc::unbounded_channel::<CommandFrame>();
         // LIMIT: the queue holds at most the credit of two streams, half a MiB.
-        tokio::task::spawn_local(async move {
+        tokio::spawn(async move {
             let mut writer = writer;
             while let Some(frame) = queue.recv().await {
                 let written = writer.write_all(&frame.encode()).await;
@@ -221,9 +221,9 @@ impl Client {
 
     fn joined(socket: OwnedFd, input: mpsc::Sender<ClientFrame>) -> std::io::Result<Self> {
         let (reader, mut writer) = split(socket)?;
-        tokio::task::spawn_local(read(reader, input));
+        tokio::spawn(read(reader, input));
         let (output, mut queue) = mpsc::channel::<CommandFrame>(JOINED_MAX);
-        tokio::task::spawn_local(async move {
+        tokio::spawn(async move {
             while let Some(frame) = queue.recv().await {
                 if writer.write_all(&frame.encode()).await.is_err() {
                     return;

@@ -72,7 +72,7 @@ pub(super) async fn open(
         outgoing,
         execs: Mutex::default(),
     });
-    tokio::task::spawn_local(write(to_guest, queue));
+    tokio::spawn(write(to_guest, queue));
     link.say(&HostMessage::Hello {
         version: PROTOCOL_VERSION,
     })

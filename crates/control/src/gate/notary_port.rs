@@ -66,8 +66,8 @@ impl NotaryPort {
         let (outgoing, queue) = mpsc::channel(QUEUE_MAX);
         let (revoke, revocations) = mpsc::unbounded_channel();
         let waiting = Arc::new(Mutex::new(Waiting::default()));
-        tokio::task::spawn_local(write(Arc::clone(&channel), queue));
-        tokio::task::spawn_local(read(channel, Arc::clone(&waiting), revoke));
+        tokio::spawn(write(Arc::clone(&channel), queue));
+        tokio::spawn(read(channel, Arc::clone(&waiting), revoke));
         let port = Self {
             outgoing,
             waiting,
@@ -94,7 +94,7 @@ impl NotaryPort {
         if let Err(mpsc::error::TrySendError::Full(message)) = self.outgoing.try_send(message) {
             let outgoing = self.outgoing.clone();
             // A queue that closed meanwhile means that this gate is about to end.
-            tokio::task::spawn_local(async move { outgoing.send(message).await.ok() });
+            tokio::spawn(async move { outgoing.send(message).await.ok() });
         }
     }
 

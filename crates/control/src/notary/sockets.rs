@@ -48,7 +48,7 @@ pub(super) enum Sent {
 /// Where frames for one gate wait.
 struct Writer {
     queue: mpsc::Sender<Zeroizing<Vec<u8>>>,
-    channel: Rc<Channel>,
+    channel: Arc<Channel>,
 }
 
 /// The gates' sockets.
@@ -75,15 +75,15 @@ impl Gates {
     pub(super) fn join(&mut self, channel: Channel) -> GateId {
         let gate = GateId(self.next);
         self.next += 1;
-        let channel = Rc::new(channel);
+        let channel = Arc::new(channel);
         let (queue, frames) = mpsc::channel(TO_GATE_MAX);
-        tokio::task::spawn_local(write(Rc::clone(&channel), frames));
+        tokio::spawn(write(Arc::clone(&channel), frames));
         let writer = Writer {
             queue,
-            channel: Rc::clone(&channel),
+            channel: Arc::clone(&channel),
         };
         self.writers.insert(gate, writer);
-        tokio::task::spawn_local(read(gate, channel, self.events.clone()));
+        tokio::spawn(read(gate, channel, self.events.clone()));
         gate
     }
 
@@ -121,7 +121,7 @@ impl Gates {
     }
 }
 
-async fn write(channel: Rc<Channel>, mut queue: mpsc::Receiver<Zeroizing<Vec<u8>>>) {
+async fn write(channel: Arc<Channel>, mut queue: mpsc::Receiver<Zeroizing<Vec<u8>>>) {
     while let Some(frame) = queue.recv().await {
         if channel.send(&frame, &[]).await.is_err() {
             return;
@@ -135,7 +135,7 @@ fn message(bytes: &[u8]) -> Option<GateMessage> {
     attached.is_empty().then_some(message)
 }
 
-async fn read(gate: GateId, channel: Rc<Channel>, events: mpsc::Sender<FromGate>) {
+async fn read(gate: GateId, channel: Arc<Channel>, events: mpsc::Sender<FromGate>) {
     let places = Arc::new(Semaphore::new(FROM_ONE_GATE_MAX));
     let end = loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else {

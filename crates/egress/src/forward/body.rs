@@ -198,13 +198,48 @@ fn trailer_end(unread: &[u8]) -> Result<Option<usize>, Fault> {
 
 /// Appends one chunk.
 pub(crate) fn push_chunk(out: &mut Vec<u8>, data: &[u8]) {
-    use std::io::Write as _;
-    if !data.is_empty() {
-        // INVARIANT: writing to a Vec never fails.
-        let _ = write!(out, "{:x}\r\n", data.len());
-        out.extend_from_slice(data);
+    let chunk = Chunk::begin(out, data.len());
+    out.extend_from_slice(data);
+    chunk.end(out);
+}
+
+/// A chunk that is written in its place: its data comes behind a size that was guessed, and that is
+/// put right when all is there.
+#[derive(Debug)]
+#[must_use = "a chunk that is not ended has no right size"]
+pub(crate) struct Chunk {
+    start: usize,
+    data: usize,
+}
+
+impl Chunk {
+    pub(crate) fn begin(out: &mut Vec<u8>, guess: usize) -> Self {
+        let start = out.len();
+        out.extend_from_slice(size_line(guess).as_bytes());
+        let data = out.len();
+        Self { start, data }
+    }
+
+    /// Everything appended since the beginning is the data. Without any there is no chunk: an empty
+    /// one would end the body.
+    pub(crate) fn end(self, out: &mut Vec<u8>) {
+        let count = out.len().saturating_sub(self.data);
+        if count == 0 {
+            out.truncate(self.start);
+            return;
+        }
+        let size = size_line(count);
+        // Of the same length mostly: then nothing behind it moves.
+        if out.get(self.start..self.data) != Some(size.as_bytes()) {
+            out.splice(self.start..self.data, size.bytes());
+        }
         out.extend_from_slice(b"\r\n");
     }
+}
+
+/// RFC 9112 §7.1, without leading zeroes.
+fn size_line(count: usize) -> String {
+    format!("{count:x}\r\n")
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use super::Stop;
 use super::answer::{self, Answer, Coding, Outgoing, Rewrite, push_scrubbed};
-use super::body::{Body, Step, push_chunk};
+use super::body::{Body, Chunk, Step};
 use super::messages::Messages;
 use super::minting::{self, Minting, ReadAhead};
 use crate::head::Head;
@@ -240,7 +240,6 @@ struct Way<'a> {
     /// An encoding that passes as it is, because nothing was released when the answer began.
     opaque_since: Option<u64>,
     outgoing: Outgoing,
-    clean: Vec<u8>,
     trailer_hits: u32,
     passed: u64,
 }
@@ -257,7 +256,6 @@ impl<'a> Way<'a> {
             messages: is_grpc.then(Messages::default),
             opaque_since: (!scrubs && coding != Coding::Identity).then(|| released.version()),
             outgoing,
-            clean: Vec::new(),
             trailer_hits: 0,
             passed: 0,
         }
@@ -273,32 +271,34 @@ impl<'a> Way<'a> {
     }
 
     fn pass(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Stop> {
+        let frame = Frame::begin(self.outgoing, piece.len(), out);
         if let Some(version) = self.opaque_since {
             // A secret was released while this answer was on its way: it can't be searched.
             if self.released.version() != version {
                 return Err(Stop::Gone);
             }
-            self.clean.extend_from_slice(piece);
+            out.extend_from_slice(piece);
         } else if let Some(unpack) = &mut self.unpack {
-            let (scrub, clean) = (&mut self.scrub, &mut self.clean);
-            unpack.push(piece, |unpacked| scrub.push(unpacked, clean))?;
+            let scrub = &mut self.scrub;
+            unpack.push(piece, |unpacked| scrub.push(unpacked, out))?;
         } else {
-            self.scrub.push(piece, &mut self.clean);
+            self.scrub.push(piece, out);
             if self.messages.as_mut().is_some_and(|m| m.ends_with(piece)) {
-                self.scrub.finish(&mut self.clean);
+                self.scrub.finish(out);
             }
         }
-        self.frame(out);
+        self.passed += frame.end(out);
         Ok(())
     }
 
     fn finish(&mut self, trailers: Option<&Head>, out: &mut Vec<u8>) -> Result<(), Stop> {
+        let frame = Frame::begin(self.outgoing, 0, out);
         if let Some(unpack) = &mut self.unpack {
-            let (scrub, clean) = (&mut self.scrub, &mut self.clean);
-            unpack.finish(|unpacked| scrub.push(unpacked, clean))?;
+            let scrub = &mut self.scrub;
+            unpack.finish(|unpacked| scrub.push(unpacked, out))?;
         }
-        self.scrub.finish(&mut self.clean);
-        self.frame(out);
+        self.scrub.finish(out);
+        self.passed += frame.end(out);
         if self.outgoing == Outgoing::Chunked {
             out.extend_from_slice(b"0\r\n");
             let scrubber = self.released.scrubber();
@@ -315,14 +315,34 @@ impl<'a> Way<'a> {
         }
         Ok(())
     }
+}
 
-    fn frame(&mut self, out: &mut Vec<u8>) {
-        self.passed += u64::try_from(self.clean.len()).unwrap_or(0);
-        match self.outgoing {
-            Outgoing::Chunked => push_chunk(out, &self.clean),
-            Outgoing::Length(_) | Outgoing::UntilClose => out.extend_from_slice(&self.clean),
-            Outgoing::Nothing => {}
+/// A piece of the body as it goes out.
+struct Frame {
+    outgoing: Outgoing,
+    chunk: Option<Chunk>,
+    start: usize,
+}
+
+impl Frame {
+    /// What is appended from here on is the piece, about so many bytes of it.
+    fn begin(outgoing: Outgoing, about: usize, out: &mut Vec<u8>) -> Self {
+        let chunk = (outgoing == Outgoing::Chunked).then(|| Chunk::begin(out, about));
+        Self {
+            outgoing,
+            chunk,
+            start: out.len(),
         }
-        self.clean.clear();
+    }
+
+    /// Gives how many bytes it has.
+    fn end(self, out: &mut Vec<u8>) -> u64 {
+        let count = out.len().saturating_sub(self.start);
+        if let Some(chunk) = self.chunk {
+            chunk.end(out);
+        } else if self.outgoing == Outgoing::Nothing {
+            out.truncate(self.start);
+        }
+        u64::try_from(count).unwrap_or(u64::MAX)
     }
 }

@@ -8,10 +8,14 @@ use super::forms::{Form, RUN_BYTES, forms};
 /// LIMIT: 32 Ki shifts stay in a core's second cache; a thousand windows leave most at the full
 /// jump.
 const TABLE_BITS: u32 = 15;
+const TABLE: usize = 1 << TABLE_BITS;
 const BLOCK: usize = 4;
 /// The jump where no window holds the block.
 const FULL_JUMP: u8 = 9;
 const _: () = assert!(FULL_JUMP as usize == RUN_BYTES - BLOCK + 1);
+
+/// Parts of a text that are looked at at once.
+const PARTS: usize = 4;
 
 /// One place of one form.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +33,7 @@ pub(crate) struct Scrubber {
     placeholders: Vec<String>,
     /// In the order of their texts.
     windows: Vec<Window>,
-    jumps: Box<[u8]>,
+    jumps: Box<[u8; TABLE]>,
     /// Which blocks a window may start with, by their hash.
     fronts: Box<[bool]>,
     longest: usize,
@@ -49,8 +53,8 @@ impl Scrubber {
             owners: Vec::new(),
             placeholders: secrets.iter().map(|s| s.placeholder.clone()).collect(),
             windows: Vec::new(),
-            jumps: vec![FULL_JUMP; 1 << TABLE_BITS].into_boxed_slice(),
-            fronts: vec![false; 1 << TABLE_BITS].into_boxed_slice(),
+            jumps: Box::new([FULL_JUMP; TABLE]),
+            fronts: vec![false; TABLE].into_boxed_slice(),
             longest: 0,
         };
         for (owner, secret) in secrets.iter().enumerate() {
@@ -92,17 +96,46 @@ impl Scrubber {
         self.owners.push(owner);
     }
 
-    /// The next place at or after `from` where a window could start; `None` when none can before
-    /// the end.
-    pub(super) fn candidate(&self, text: &[u8], mut from: usize) -> Option<usize> {
-        loop {
-            let block_at = from + RUN_BYTES - BLOCK;
-            let block = text.get(block_at..block_at + BLOCK)?;
-            match self.jumps.get(hash(block)) {
-                Some(0) | None => return Some(from),
-                Some(jump) => from += usize::from(*jump),
+    /// Every window that starts before `until`, in order, with its place.
+    ///
+    /// The text is looked at in four parts at once: where one goes on is known only after two looks
+    /// into memory, and meanwhile a processor can do the same for the others.
+    pub(super) fn windows(&self, text: &[u8], until: usize) -> Vec<(usize, Found)> {
+        let mut found = Vec::new();
+        // A shorter end holds no window.
+        let until = until.min((text.len() + 1).saturating_sub(RUN_BYTES));
+        let part = until.div_ceil(PARTS);
+        let mut parts: [(usize, usize); PARTS] =
+            std::array::from_fn(|at| ((at * part).min(until), ((at + 1) * part).min(until)));
+        while parts.iter().any(|(from, end)| from < end) {
+            for (from, end) in &mut parts {
+                if *from < *end {
+                    *from += self.step(text, *from, &mut found);
+                }
             }
         }
+        found.sort_unstable_by_key(|(at, _)| *at);
+        found
+    }
+
+    /// Keeps the window that stands at a place, and tells how far the next can't start.
+    fn step(&self, text: &[u8], at: usize, found: &mut Vec<(usize, Found)>) -> usize {
+        match self.jump(text, at) {
+            Some(0) => {
+                let rest = text.get(at..).unwrap_or_default();
+                found.extend(self.starts_with_window(rest).map(|window| (at, window)));
+                1
+            }
+            Some(jump) => jump,
+            None => text.len(),
+        }
+    }
+
+    /// How far behind `at` the next window can't start; nothing when the text ends before.
+    fn jump(&self, text: &[u8], at: usize) -> Option<usize> {
+        let block_at = at + RUN_BYTES - BLOCK;
+        let block = text.get(block_at..block_at + BLOCK)?;
+        self.jumps.get(hash(block)).map(|jump| usize::from(*jump))
     }
 
     /// The longest window that `text` starts with.
@@ -168,15 +201,9 @@ impl Scrubber {
 
     /// Whose window stands first in a text that is all there.
     pub(crate) fn first_owner(&self, text: &[u8]) -> Option<usize> {
-        let mut from = 0;
-        while let Some(at) = self.candidate(text, from) {
-            from = at + 1;
-            let rest = text.get(at..).unwrap_or_default();
-            if let Some(found) = self.starts_with_window(rest) {
-                return self.owners.get(found.form).copied();
-            }
-        }
-        None
+        let windows = self.windows(text, text.len());
+        let (_, first) = windows.first()?;
+        self.owners.get(first.form).copied()
     }
 
     /// The longest window: what is held never reaches it.

@@ -91,14 +91,8 @@ impl ScrubStream {
         } else {
             scrubber.hold(text)
         };
-        let mut from = 0;
         // What starts behind a window that may still come whole is decided after that one.
-        while let Some(at) = scrubber.candidate(text, from).filter(|at| *at < held) {
-            from = at + 1;
-            let rest = text.get(at..).unwrap_or_default();
-            let Some(found) = scrubber.starts_with_window(rest) else {
-                continue;
-            };
+        for (at, found) in scrubber.windows(text, held) {
             let start = self.base + wide(at);
             let end = start + wide(found.length);
             match &mut self.find {

@@ -123,7 +123,7 @@ impl SessionAuthority {
 
     fn mint(&self, host: &Host) -> Result<ServerConfig, AuthorityFault> {
         let name = match host {
-            Host::Name(name) => name.clone(),
+            Host::Name(name) => name.to_string(),
             Host::V4(address) => address.to_string(),
             Host::V6(address) => address.to_string(),
         };

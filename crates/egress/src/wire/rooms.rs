@@ -16,6 +16,10 @@ thread_local! {
     static KEPT: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
+/// LIMIT: the largest room that is kept, for pieces of bodies. One that grew for a large head is not
+/// what the next reader needs.
+const LARGEST: usize = 64 * 1024;
+
 /// A room of this size, filled with anything.
 pub(super) fn lend(size: usize) -> Vec<u8> {
     let kept = KEPT.with_borrow_mut(|kept| {
@@ -29,9 +33,7 @@ pub(super) fn lend(size: usize) -> Vec<u8> {
 pub(super) fn give_back(room: Vec<u8>) {
     KEPT.with_borrow_mut(|kept| {
         let alike = kept.iter().filter(|other| other.len() == room.len());
-        // One that grew for a large head is not what the next reader needs.
-        let is_usual = (1..=TLS_READ_BYTES).contains(&room.len());
-        if is_usual && alike.count() < KEPT_MAX {
+        if (1..=LARGEST).contains(&room.len()) && alike.count() < KEPT_MAX {
             kept.push(room);
         }
     });

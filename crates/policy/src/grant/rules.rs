@@ -97,7 +97,7 @@ impl AllowRules {
 /// The patterns that a host matches.
 fn patterns_of(host: &Host) -> impl Iterator<Item = HostPattern> {
     let suffix = host.name().and_then(|name| name.split_once('.'));
-    let suffix = suffix.map(|(_, rest)| Host::Name(rest.to_owned()));
+    let suffix = suffix.map(|(_, rest)| Host::Name(rest.into()));
     let exact = HostPattern::Exact(host.clone());
     std::iter::once(exact).chain(suffix.map(HostPattern::OneLabel))
 }

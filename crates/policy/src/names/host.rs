@@ -3,6 +3,7 @@
 
 use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 use serde::{Deserialize, Serialize};
+use smol_str::{SmolStr, ToSmolStr as _};
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use thiserror::Error;
@@ -30,10 +31,10 @@ pub enum HostError {
 
 /// A host in its one spelling.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "SmolStr", into = "SmolStr")]
 pub enum Host {
     /// A DNS name: lower-case A-labels, no trailing dot.
-    Name(String),
+    Name(SmolStr),
     /// An IPv4 address.
     V4(Ipv4Addr),
     /// An IPv6 address, without zone.
@@ -63,7 +64,7 @@ impl Host {
         }
         name.split('.').try_for_each(check_label)?;
         check_punycode(name)?;
-        Ok(Self::Name(name.to_owned()))
+        Ok(Self::Name(SmolStr::new(name)))
     }
 
     /// Whether it is a cloud's metadata service, by name or address; the IPv4 ones also where they
@@ -85,6 +86,14 @@ impl Host {
     #[must_use]
     pub fn is_address(&self) -> bool {
         self.name().is_none()
+    }
+
+    /// The one spelling.
+    fn spelling(&self) -> SmolStr {
+        match self {
+            Self::Name(name) => name.clone(),
+            Self::V4(_) | Self::V6(_) => self.to_smolstr(),
+        }
     }
 
     /// The name, when this is one.
@@ -226,11 +235,11 @@ impl fmt::Display for Host {
     }
 }
 
-impl TryFrom<String> for Host {
+impl TryFrom<SmolStr> for Host {
     type Error = HostError;
-    fn try_from(text: String) -> Result<Self, HostError> {
+    fn try_from(text: SmolStr) -> Result<Self, HostError> {
         let host = Self::parse(&text)?;
-        if host.to_string() == text {
+        if host.spelling() == text {
             Ok(host)
         } else {
             Err(HostError::Character)
@@ -238,9 +247,9 @@ impl TryFrom<String> for Host {
     }
 }
 
-impl From<Host> for String {
+impl From<Host> for SmolStr {
     fn from(host: Host) -> Self {
-        host.to_string()
+        host.spelling()
     }
 }
 

@@ -2,6 +2,7 @@
 //! The register of identifiers: one type per thing.
 
 use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 use std::fmt;
 use thiserror::Error;
 
@@ -53,8 +54,8 @@ macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident, $check:ident) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
-        pub struct $name(String);
+        #[serde(try_from = "SmolStr", into = "SmolStr")]
+        pub struct $name(SmolStr);
 
         impl $name {
             /// Reads the canonical spelling.
@@ -63,7 +64,7 @@ macro_rules! text_id {
             /// When the text is not one: see [`IdError`].
             pub fn parse(text: &str) -> Result<Self, IdError> {
                 $check(text)?;
-                Ok(Self(text.to_owned()))
+                Ok(Self(SmolStr::new(text)))
             }
 
             /// The spelling.
@@ -79,14 +80,15 @@ macro_rules! text_id {
             }
         }
 
-        impl TryFrom<String> for $name {
+        impl TryFrom<SmolStr> for $name {
             type Error = IdError;
-            fn try_from(text: String) -> Result<Self, IdError> {
-                Self::parse(&text)
+            fn try_from(text: SmolStr) -> Result<Self, IdError> {
+                $check(&text)?;
+                Ok(Self(text))
             }
         }
 
-        impl From<$name> for String {
+        impl From<$name> for SmolStr {
             fn from(id: $name) -> Self {
                 id.0
             }
@@ -117,8 +119,8 @@ text_id! {
 
 /// A tool of the tool layer: `bash`, `write`, `mcp:mail/send`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct ToolName(String);
+#[serde(try_from = "SmolStr", into = "SmolStr")]
+pub struct ToolName(SmolStr);
 
 impl ToolName {
     /// 1 to 128 characters of `a-z A-Z 0-9 - _ . : /`.
@@ -126,15 +128,7 @@ impl ToolName {
     /// # Errors
     /// [`IdError::Length`] or [`IdError::Character`].
     pub fn parse(text: &str) -> Result<Self, IdError> {
-        if text.is_empty() || text.len() > 128 {
-            return Err(IdError::Length);
-        }
-        let ok = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':' | b'/');
-        if text.bytes().all(ok) {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(IdError::Character)
-        }
+        Self::try_from(SmolStr::new(text))
     }
 
     /// The spelling.
@@ -150,14 +144,22 @@ impl fmt::Display for ToolName {
     }
 }
 
-impl TryFrom<String> for ToolName {
+impl TryFrom<SmolStr> for ToolName {
     type Error = IdError;
-    fn try_from(text: String) -> Result<Self, IdError> {
-        Self::parse(&text)
+    fn try_from(text: SmolStr) -> Result<Self, IdError> {
+        if text.is_empty() || text.len() > 128 {
+            return Err(IdError::Length);
+        }
+        let ok = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':' | b'/');
+        if text.bytes().all(ok) {
+            Ok(Self(text))
+        } else {
+            Err(IdError::Character)
+        }
     }
 }
 
-impl From<ToolName> for String {
+impl From<ToolName> for SmolStr {
     fn from(name: ToolName) -> Self {
         name.0
     }
@@ -166,12 +168,12 @@ impl From<ToolName> for String {
 /// Names the rule that decided, for people and models: `grant.allow[2]`, `org.no-metadata`,
 /// `default`. It is made by the product from positions and identifiers, never from a request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct RuleName(String);
+pub struct RuleName(SmolStr);
 
 impl RuleName {
     /// A rule's name from product text.
     #[must_use]
-    pub fn new(text: impl Into<String>) -> Self {
+    pub fn new(text: impl Into<SmolStr>) -> Self {
         Self(text.into())
     }
 

@@ -11,6 +11,7 @@ mod named;
 pub use named::{CREDENTIAL_WORD, Named};
 
 use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 use std::fmt;
 use thiserror::Error;
 
@@ -37,12 +38,12 @@ pub enum PathError {
 /// control bytes) and never take part in a path rule.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(
-    try_from = "(String, Option<String>)",
-    into = "(String, Option<String>)"
+    try_from = "(SmolStr, Option<SmolStr>)",
+    into = "(SmolStr, Option<SmolStr>)"
 )]
 pub struct RequestPath {
-    path: String,
-    query: Option<String>,
+    path: SmolStr,
+    query: Option<SmolStr>,
 }
 
 impl RequestPath {
@@ -71,17 +72,11 @@ impl RequestPath {
             Some((path, query)) => (path, Some(query)),
             None => (target, None),
         };
-        let between = raw_path.split(CREDENTIAL_WORD).map(canonical);
-        let path = between
-            .collect::<Result<Vec<_>, _>>()?
-            .join(CREDENTIAL_WORD);
-        check_segments(&path)?;
-        if query.is_some_and(|query| !query.bytes().all(is_query_byte)) {
-            return Err(PathError::Character);
-        }
+        let path = read_path(raw_path)?;
+        check_query(query)?;
         Ok(Self {
             path,
-            query: query.map(str::to_owned),
+            query: query.map(SmolStr::new),
         })
     }
 
@@ -96,7 +91,7 @@ impl RequestPath {
     #[must_use]
     pub fn decoded(&self) -> Option<Self> {
         self.path.contains(ENCODED_SLASH).then(|| Self {
-            path: self.path.replace(ENCODED_SLASH, "/"),
+            path: self.path.replace(ENCODED_SLASH, "/").into(),
             query: self.query.clone(),
         })
     }
@@ -104,6 +99,9 @@ impl RequestPath {
     /// Every other way in which a server may read the path: slashes decoded or not, and the escapes
     /// of bytes that are canonical raw as well (`%3A` and `:`) decoded or not.
     pub(crate) fn readings(&self) -> Vec<Self> {
+        if !self.path.contains('%') {
+            return Vec::new();
+        }
         let decoded = |path: &str| {
             let escapes = OTHER_ESCAPES.iter();
             escapes.fold(path.to_owned(), |path, (from, to)| path.replace(from, to))
@@ -113,8 +111,8 @@ impl RequestPath {
         readings.sort();
         readings.dedup();
         readings.retain(|path| *path != self.path);
-        let whole = |path| Self {
-            path,
+        let whole = |path: String| Self {
+            path: path.into(),
             query: self.query.clone(),
         };
         readings.into_iter().map(whole).collect()
@@ -149,6 +147,26 @@ const OTHER_ESCAPES: [(&str, &str); 12] = [
 
 /// LIMIT: 8192 bytes of target; RFC 9110 §4.1 asks for 8000, and real clients stay far below.
 const TARGET_BYTES_MAX: usize = 8192;
+
+/// The canonical path of raw text, in which `{credential}` may stand.
+fn read_path(raw: &str) -> Result<SmolStr, PathError> {
+    let mut path = String::with_capacity(raw.len());
+    for (at, between) in raw.split(CREDENTIAL_WORD).enumerate() {
+        if at > 0 {
+            path.push_str(CREDENTIAL_WORD);
+        }
+        path.push_str(&canonical(between)?);
+    }
+    check_segments(&path)?;
+    Ok(path.into())
+}
+
+fn check_query(query: Option<&str>) -> Result<(), PathError> {
+    match query {
+        Some(query) if !query.bytes().all(is_query_byte) => Err(PathError::Character),
+        Some(_) | None => Ok(()),
+    }
+}
 
 /// Decodes unreserved escapes, writes the others in upper case and refuses what could be read in
 /// two ways.
@@ -277,23 +295,25 @@ impl fmt::Display for RequestPath {
     }
 }
 
-impl TryFrom<(String, Option<String>)> for RequestPath {
+impl TryFrom<(SmolStr, Option<SmolStr>)> for RequestPath {
     type Error = PathError;
-    fn try_from((path, query): (String, Option<String>)) -> Result<Self, PathError> {
-        let target = match &query {
-            Some(query) => format!("{path}?{query}"),
-            None => path.clone(),
-        };
-        let parsed = Self::parse_named(&target)?;
-        if parsed.path == path && parsed.query == query {
-            Ok(parsed)
+    /// The two parts as [`RequestPath::parse_named`] cuts them, canonical already.
+    fn try_from((path, query): (SmolStr, Option<SmolStr>)) -> Result<Self, PathError> {
+        let bytes = path.len() + query.as_ref().map_or(0, |query| 1 + query.len());
+        if !path.starts_with('/') || bytes > TARGET_BYTES_MAX {
+            return Err(PathError::Form);
+        }
+        check_query(query.as_deref())?;
+        // A `?` is no byte of a path.
+        if read_path(&path)? == path {
+            Ok(Self { path, query })
         } else {
             Err(PathError::Form)
         }
     }
 }
 
-impl From<RequestPath> for (String, Option<String>) {
+impl From<RequestPath> for (SmolStr, Option<SmolStr>) {
     fn from(path: RequestPath) -> Self {
         (path.path, path.query)
     }

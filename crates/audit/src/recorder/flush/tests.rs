@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
 use crate::record::samples::{directory, key, numbered, opening};
-use crate::recorder::SET_ASIDE_BYTES;
+use crate::recorder::ROOM;
 use crate::{Settings, verify};
 use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -18,8 +17,8 @@ struct HeldDisk {
 }
 
 impl Disk for HeldDisk {
-    fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        self.file.append(bytes)
+    fn write(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        self.file.write(bytes, at)
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -36,7 +35,7 @@ fn held(dir: &Path) -> (Recorder, mpsc::Sender<io::Result<()>>) {
     let segment = dir.join(recorder.segment.file());
     let (sender, receiver) = mpsc::channel();
     recorder.disk = Arc::new(HeldDisk {
-        file: fs::OpenOptions::new().append(true).open(segment).unwrap(),
+        file: fs::OpenOptions::new().write(true).open(segment).unwrap(),
         let_through: Mutex::new(receiver),
     });
     (recorder, sender)
@@ -109,7 +108,7 @@ fn a_flush_of_a_segment_that_was_closed_meanwhile_covers_what_was_before_it() {
 }
 
 #[test]
-fn room_that_is_set_aside_is_no_part_of_the_file_and_goes_back() {
+fn room_is_zeroes_behind_the_newest_segment_and_is_cut_where_it_closes() {
     let dir = directory();
     let settings = Settings {
         segment_bytes: 4000,
@@ -119,19 +118,20 @@ fn room_that_is_set_aside_is_no_part_of_the_file_and_goes_back() {
     for number in 1..100 {
         let batch = vec![(numbered(number), ())];
         drop(recorder.append(batch, Durability::Synced).unwrap());
-        let newest = dir.path().join(recorder.segment.file());
-        assert_eq!(fs::metadata(newest).unwrap().len(), recorder.length);
+        let newest = fs::read(dir.path().join(recorder.segment.file())).unwrap();
+        let (lines, room) = newest.split_at(usize::try_from(recorder.length).unwrap());
+        assert!(lines.ends_with(b"\n") && !lines.contains(&0));
+        assert!(room.len() <= ROOM.len() && room.iter().all(|byte| *byte == 0));
+        assert_eq!(recorder.ahead, u64::try_from(newest.len()).unwrap());
+        verify(dir.path(), key().public(), &[]).unwrap();
     }
     recorder.close().unwrap();
     verify(dir.path(), key().public(), &[]).unwrap();
-    let segments = fs::read_dir(dir.path()).unwrap().map(Result::unwrap);
-    let segments = segments.filter(|file| file.file_name().to_string_lossy().contains("segment"));
-    let sizes: Vec<_> = segments
-        .map(|file| file.metadata().unwrap().blocks() * 512)
+    let files = fs::read_dir(dir.path()).unwrap().map(Result::unwrap);
+    let segments = files.filter(|file| file.file_name().to_string_lossy().contains("segment"));
+    let segments: Vec<_> = segments
+        .map(|file| fs::read(file.path()).unwrap())
         .collect();
-    assert!(sizes.len() > 3);
-    assert!(
-        sizes.iter().all(|size| *size < SET_ASIDE_BYTES),
-        "{sizes:?}"
-    );
+    assert!(segments.len() > 3);
+    assert!(segments.iter().all(|segment| !segment.contains(&0)));
 }

@@ -58,3 +58,20 @@ fn odd_chunks_are_refused() {
         assert_ne!(fault.hint, "cut", "{}", bytes.escape_ascii());
     }
 }
+
+#[test]
+fn a_chunk_has_its_size_whatever_was_guessed() {
+    let sizes = [0, 1, 15, 16, 17, 255, 256, 4095, 4096, 70_000];
+    for (guess, count) in sizes.iter().flat_map(|a| sizes.iter().map(move |b| (*a, *b))) {
+        let mut out = b"before".to_vec();
+        let chunk = Chunk::begin(&mut out, guess);
+        out.resize(out.len() + count, b'x');
+        chunk.end(&mut out);
+        let data = "x".repeat(count);
+        let expected = match count {
+            0 => "before".to_owned(),
+            _ => format!("before{count:x}\r\n{data}\r\n"),
+        };
+        assert_eq!(out, expected.as_bytes(), "{guess} {count}");
+    }
+}

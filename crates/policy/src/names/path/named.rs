@@ -4,6 +4,7 @@
 
 use super::RequestPath;
 use crate::placeholder::Placeholder;
+use smol_str::{SmolStr, format_smolstr};
 use std::ops::Range;
 
 /// What stands for a placeholder.
@@ -25,10 +26,10 @@ impl RequestPath {
     /// stays as it is: nothing is put there.
     #[must_use]
     pub fn name_placeholders(&self) -> Named {
-        let (path, in_path) = name(&self.path);
+        let (path, in_path) = named(&self.path);
         let (query, in_query) = match &self.query {
             Some(query) => {
-                let (query, found) = name(query);
+                let (query, found) = named(query);
                 (Some(query), found)
             }
             None => (None, Vec::new()),
@@ -58,7 +59,7 @@ impl RequestPath {
         let before = self.path.get(..range.start).unwrap_or_default();
         let after = self.path.get(range.end..).unwrap_or_default();
         Self {
-            path: format!("{before}{text}{after}"),
+            path: format_smolstr!("{before}{text}{after}"),
             query: self.query.clone(),
         }
     }
@@ -66,9 +67,19 @@ impl RequestPath {
     /// The same with another path; see [`Self::replaced`].
     pub(crate) fn with_path(&self, path: String) -> Self {
         Self {
-            path,
+            path: path.into(),
             query: self.query.clone(),
         }
+    }
+}
+
+/// A part of a target with its placeholders named; mostly there are none.
+fn named(text: &SmolStr) -> (SmolStr, Vec<Placeholder>) {
+    let (named, placeholders) = name(text);
+    if placeholders.is_empty() {
+        (text.clone(), placeholders)
+    } else {
+        (named.into(), placeholders)
     }
 }
 
