@@ -41,7 +41,9 @@ use rustls::crypto::SecureRandom;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
+use torno_policy::Reason;
 use torno_policy::names::CredentialName;
 use torno_policy::tripwire::Tripwire;
 
@@ -84,6 +86,8 @@ pub struct Pipeline {
     refusals: Refusals,
     random: &'static dyn SecureRandom,
     ahead: Arc<Semaphore>,
+    /// Places of requests whose connection is not made yet.
+    making: Semaphore,
     tripwires: Tripwires,
     cancels: Arc<Cancels>,
 }
@@ -121,6 +125,7 @@ impl Pipeline {
             refusals: Refusals::new(Arc::clone(&ports.ask)),
             random: provider.secure_random,
             ahead: Arc::new(Semaphore::new(ahead::AHEAD_MAX)),
+            making: Semaphore::new(MAKING_MAX),
             tripwires: Tripwires::new(&config.tripwires),
             cancels: Arc::default(),
             ports,
@@ -233,6 +238,10 @@ impl Pipeline {
         mut upload: Upload,
         idle: Option<Upstream>,
     ) -> Result<Next, Stop> {
+        let place = match &idle {
+            Some(_) => None,
+            None => Some(self.place_to_connect(request).await?),
+        };
         let asking = self.asked(client, request, &mut upload, idle);
         let Asked {
             epoch,
@@ -261,6 +270,7 @@ impl Pipeline {
             let body = (request, &mut upload);
             let injected =
                 inject(&self.ports, granted, body, &mut upstream, &self.released).await?;
+            drop(place);
 
             let side = ClientSide {
                 io: &mut client.io,
@@ -292,6 +302,21 @@ impl Pipeline {
             }
             // The reporter tells on its own that it was aborted.
             Err(stop @ (Stop::Gone | Stop::ClientGone | Stop::Stale)) => Err(stop),
+        }
+    }
+
+    /// A yes is good for seconds: who needs a new connection asks when one can be made at once, so
+    /// that of a burst each waits for its turn and none for a yes that has become too old.
+    async fn place_to_connect(&self, request: &Request) -> Result<SemaphorePermit<'_>, Stop> {
+        let place = timeout(self.limits.connect_wait, self.making.acquire()).await;
+        match place {
+            Ok(Ok(place)) => Ok(place),
+            Ok(Err(_)) | Err(_) => {
+                let hint = "too many connections are being made at once: try again in a while";
+                let fault = Fault::new(Reason::LimitReached, hint);
+                let target = format!("{} {}", request.facts.endpoint, request.facts.path.path());
+                Err(self.refusals.record(&fault, &target).into())
+            }
         }
     }
 
@@ -346,6 +371,10 @@ impl Pipeline {
         client.answer(&refusal, (is_head, true)).await
     }
 }
+
+/// LIMIT: connections to far ends that a session makes at once. Making one takes a core about a
+/// millisecond, so that each is made long before its receipt is too old.
+const MAKING_MAX: usize = 64;
 
 /// The client may still be sending when the exchange is over.
 fn may_go_on_sending(request: &Request) -> bool {

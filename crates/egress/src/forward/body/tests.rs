@@ -62,7 +62,10 @@ fn odd_chunks_are_refused() {
 #[test]
 fn a_chunk_has_its_size_whatever_was_guessed() {
     let sizes = [0, 1, 15, 16, 17, 255, 256, 4095, 4096, 70_000];
-    for (guess, count) in sizes.iter().flat_map(|a| sizes.iter().map(move |b| (*a, *b))) {
+    for (guess, count) in sizes
+        .iter()
+        .flat_map(|a| sizes.iter().map(move |b| (*a, *b)))
+    {
         let mut out = b"before".to_vec();
         let chunk = Chunk::begin(&mut out, guess);
         out.resize(out.len() + count, b'x');

@@ -4,7 +4,7 @@
 use super::stage::*;
 use crate::Limits;
 use std::time::Duration;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use torno_notary_protocol::gate::End;
 use torno_policy::Reason;
 use torno_policy::facts::{GitOperation, RefChange};
@@ -273,4 +273,53 @@ async fn a_sealed_vault_lets_nothing_out() {
     );
     assert!(stage.dialer.dialled.lock().unwrap().is_empty());
     assert_eq!(stage.reasons(), [], "the notary has the record");
+}
+
+#[tokio::test]
+async fn of_a_burst_nobody_is_asked_about_before_its_connection_can_be_made() {
+    let limits = Limits {
+        connect_wait: Duration::from_secs(4),
+        ..Limits::default()
+    };
+    let stage = stage_with(Notary::yes(), fixed(OK), limits).await;
+    // A connection that waits in the pool needs no place.
+    assert!(stage.send(get("/first")).await.contains("200"));
+    // It takes connections and says nothing on them.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = silent.local_addr().unwrap();
+    let hosts = || stage.dialer.hosts.lock().unwrap();
+    hosts().insert("other.test".to_owned(), address);
+    let burst = 64 + 10;
+    let mut clients = Vec::new();
+    for _ in 0..burst {
+        let stream = stage.captured(asked("other.test", 443)).await;
+        let mut client = stage.tls(stream, "other.test").await;
+        client
+            .write_all(get("/x").replace("allow", "other").as_bytes())
+            .await
+            .unwrap();
+        clients.push(client);
+    }
+    let asked_for = |host: &str| {
+        let asked = stage.notary.asked.lock().unwrap();
+        asked
+            .iter()
+            .filter(|f| f.endpoint.host.name() == Some(host))
+            .count()
+    };
+    while asked_for("other.test") < 64 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(stage.send(get("/second")).await.contains("200"));
+    assert_eq!((asked_for("other.test"), asked_for("allow.test")), (64, 2));
+    let mut refused = Vec::new();
+    for client in &mut clients {
+        refused.push(hear(client).await);
+    }
+    // Each had its turn, and its answer.
+    assert_eq!(asked_for("other.test"), burst);
+    assert!(
+        refused.iter().all(|text| text.starts_with("HTTP/1.1 ")),
+        "{refused:?}"
+    );
 }
