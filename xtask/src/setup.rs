@@ -102,6 +102,16 @@ const NEEDS: [Need; 24] = [
         PythonModule("boto3"),
         "a client, and the far end's check of its signatures",
     ),
+    need(
+        "python3-jwt",
+        PythonModule("jwt"),
+        "the far end's check of claims, with python3-cryptography",
+    ),
+    need(
+        "python3-cryptography",
+        PythonModule("cryptography"),
+        "the keys of that far end",
+    ),
     need("nodejs", File(&["/usr/bin/node"]), "a client"),
     need("npm", File(&["/usr/bin/npm"]), "a package client"),
     need(

@@ -26,6 +26,7 @@ mod far_ends_prove_who_they_are;
 mod features_that_do_not_exist;
 mod front_door_searches_what_enters;
 mod gate_made_ahead;
+mod gate_signs;
 mod git_clone_and_push_bound_to_repository;
 mod git_scenarios;
 mod guest_lies_to_its_gate;

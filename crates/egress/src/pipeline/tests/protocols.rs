@@ -4,6 +4,7 @@
 mod every_entry;
 mod grpc;
 mod hiding;
+mod keyed;
 mod postgres;
 mod signatures;
 mod spots;
