@@ -34,7 +34,7 @@ const fn need(package: &'static str, sign: Sign, reason: &'static str) -> Need {
     }
 }
 
-const NEEDS: [Need; 24] = [
+const NEEDS: [Need; 26] = [
     need("gcc", File(&["/usr/bin/cc"]), "links the binaries"),
     need("g++", File(&["/usr/bin/c++"]), "the TLS provider's C code"),
     need(

@@ -16,6 +16,7 @@ mod agent_reaches_allowed_host;
 mod an_ordinary_user;
 mod answers_are_searched;
 mod audit_survives_a_crash;
+mod budgets;
 mod credentials_in_bodies;
 mod credentials_in_query_and_path;
 mod curl_scenarios;
