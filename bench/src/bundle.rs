@@ -6,7 +6,7 @@
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use torno_policy::grant::{FileRules, Limits};
+use torno_policy::grant::{FileRules, HostLimits, Limits};
 use torno_sandbox::{
     HostFacts, Level, Paths, RootEntry, Runtime, RuntimeKind, SandboxId, SandboxSpec,
     VerifiedGuest, Workspace, agent_arguments, plan,
@@ -30,6 +30,14 @@ const LIMITS: Limits = Limits {
     records: 100_000,
     requests: 1,
     rate: 1,
+    ingress_bytes: 0,
+    streams: 1,
+    each_host: HostLimits {
+        requests: 1,
+        egress_bytes: 0,
+        ingress_bytes: 0,
+        streams: 1,
+    },
 };
 
 /// What the host has, with the directories of `PATH` searched as tornod does.

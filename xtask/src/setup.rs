@@ -34,7 +34,7 @@ const fn need(package: &'static str, sign: Sign, reason: &'static str) -> Need {
     }
 }
 
-const NEEDS: [Need; 24] = [
+const NEEDS: [Need; 26] = [
     need("gcc", File(&["/usr/bin/cc"]), "links the binaries"),
     need("g++", File(&["/usr/bin/c++"]), "the TLS provider's C code"),
     need(
@@ -101,6 +101,16 @@ const NEEDS: [Need; 24] = [
         "python3-boto3",
         PythonModule("boto3"),
         "a client, and the far end's check of its signatures",
+    ),
+    need(
+        "python3-jwt",
+        PythonModule("jwt"),
+        "the far end's check of claims, with python3-cryptography",
+    ),
+    need(
+        "python3-cryptography",
+        PythonModule("cryptography"),
+        "the keys of that far end",
     ),
     need("nodejs", File(&["/usr/bin/node"]), "a client"),
     need("npm", File(&["/usr/bin/npm"]), "a package client"),

@@ -22,8 +22,8 @@ use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use torno_egress::{
-    Answered, Ask, AskedDestination, AtHand, Clock, Dial, Dialed, Granted, Limits, Pending,
-    PinnedRoots, Pipeline, Ports, SessionConfig, Unlocked,
+    Answered, Ask, AskedDestination, AtHand, Clock, Dial, Dialed, Granted, HostLimits, Limits,
+    Pending, PinnedRoots, Pipeline, Ports, SessionConfig, Unlocked,
 };
 use torno_notary_protocol::gate::{Allowed, Injection, Outcome, WireRefusal};
 use torno_notary_protocol::receipt::{Receipt, ReceiptClaims, ReceiptKey};
@@ -212,6 +212,12 @@ async fn main() {
         }],
         limits: Limits {
             egress_bytes_max: u64::MAX,
+            ingress_bytes_max: u64::MAX,
+            each_host: HostLimits {
+                egress_bytes_max: u64::MAX,
+                ingress_bytes_max: u64::MAX,
+                ..HostLimits::default()
+            },
             ..Limits::default()
         },
         tripwires: Wire::ALL.map(|wire| Tripwire::new(wire, [7; 16])).to_vec(),

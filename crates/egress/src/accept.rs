@@ -2,9 +2,14 @@
 //! Phase 1: what one session may hold at once. Every bound of the pipeline that an operator or a
 //! grant could want to change stands here; bounds of a format stand beside their parser.
 
+mod budget;
+
+pub(crate) use budget::Draw;
+
 use crate::refuse::Fault;
+use budget::{Hosts, Left};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use torno_policy::Reason;
 
@@ -26,6 +31,32 @@ pub struct Limits {
     pub connect_wait: Duration,
     /// Bytes that the session may send out in all: heads and bodies.
     pub egress_bytes_max: u64,
+    /// Bytes that it may take in, in all: heads and bodies of answers.
+    pub ingress_bytes_max: u64,
+    /// What it may use at each host alike.
+    pub each_host: HostLimits,
+}
+
+/// What one session may use at one host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostLimits {
+    /// Bytes that go there.
+    pub egress_bytes_max: u64,
+    /// Bytes that come from there.
+    pub ingress_bytes_max: u64,
+    /// Requests that are open at once, a WebSocket and a session of a database among them.
+    pub streams_max: usize,
+}
+
+impl Default for HostLimits {
+    fn default() -> Self {
+        Self {
+            // LIMIT: what the whole session may have, where a policy file says nothing.
+            egress_bytes_max: 1 << 30,
+            ingress_bytes_max: 64 << 30,
+            streams_max: 512,
+        }
+    }
 }
 
 impl Default for Limits {
@@ -45,6 +76,9 @@ impl Default for Limits {
             connect_wait: Duration::from_secs(10),
             // LIMIT: 1 GiB, the default of `limits.egress` in a policy file.
             egress_bytes_max: 1 << 30,
+            // LIMIT: 64 GiB, the default of `limits.ingress`.
+            ingress_bytes_max: 64 << 30,
+            each_host: HostLimits::default(),
         }
     }
 }
@@ -54,7 +88,9 @@ impl Default for Limits {
 pub(crate) struct Usage {
     connections: AtomicUsize,
     connections_max: usize,
-    egress_left: AtomicU64,
+    egress: Left,
+    ingress: Left,
+    hosts: Hosts,
 }
 
 impl Usage {
@@ -62,7 +98,9 @@ impl Usage {
         Self {
             connections: AtomicUsize::new(0),
             connections_max: limits.connections_max,
-            egress_left: AtomicU64::new(limits.egress_bytes_max),
+            egress: Left::new(limits.egress_bytes_max),
+            ingress: Left::new(limits.ingress_bytes_max),
+            hosts: Hosts::new(&limits.each_host),
         }
     }
 
@@ -76,23 +114,9 @@ impl Usage {
             Err(Fault::new(
                 Reason::LimitReached,
                 "close connections before opening more: the session holds as many as it may",
-            ))
+            )
+            .by("limits.streams"))
         }
-    }
-
-    /// Takes bytes from the session's egress budget; nothing is taken when they don't fit.
-    pub(crate) fn spend(&self, bytes: usize) -> Result<(), Fault> {
-        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        let take = |left: u64| left.checked_sub(bytes);
-        self.egress_left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
-            .map(|_| ())
-            .map_err(|_| {
-                Fault::new(
-                    Reason::LimitReached,
-                    "the session's egress budget is spent: nothing more can be sent from it",
-                )
-            })
     }
 }
 
@@ -111,10 +135,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_given_back_and_the_budget_is_never_overdrawn() {
+    fn a_place_is_given_back() {
         let limits = Limits {
             connections_max: 1,
-            egress_bytes_max: 10,
             ..Limits::default()
         };
         let usage = Arc::new(Usage::new(&limits));
@@ -122,8 +145,5 @@ mod tests {
         assert_eq!(usage.admit().unwrap_err().reason, Reason::LimitReached);
         drop(first);
         assert!(usage.admit().is_ok());
-        assert!(usage.spend(11).is_err());
-        assert!(usage.spend(10).is_ok());
-        assert!(usage.spend(1).is_err());
     }
 }

@@ -13,7 +13,7 @@ pub(crate) mod websocket;
 pub(crate) use minting::minted_places;
 pub(crate) use upload::Upload;
 
-use crate::accept::{Limits, Usage};
+use crate::accept::{Draw, Limits};
 use crate::connect::Upstream;
 use crate::inject::{Injected, OutgoingHead};
 use crate::normalize::{Request, Tripwires};
@@ -78,7 +78,8 @@ pub(crate) struct ClientSide<'a> {
 /// What every exchange of a session shares.
 pub(crate) struct Surroundings<'a> {
     pub(crate) limits: &'a Limits,
-    pub(crate) usage: &'a Usage,
+    /// What it draws on.
+    pub(crate) draw: &'a Draw,
     pub(crate) released: &'a Released,
     /// The client's connection, as a revocation sees it.
     pub(crate) live: &'a Live,
@@ -104,7 +105,7 @@ pub(crate) async fn forward(
         upload.take_small(client.buffer);
     }
     let mut tally = Tally {
-        usage: around.usage,
+        draw: around.draw,
         sent: &mut reporter.sent,
         search: CarrySearch::default(),
         tripwires: around.tripwires.of_body(around.transcripts),
@@ -118,6 +119,7 @@ pub(crate) async fn forward(
         is_http10: request.is_http10,
         keep_alive: request.keep_alive,
         received: &mut reporter.received,
+        draw: around.draw,
         wait: around.limits.body_wait,
         minting: (upstream.credential.is_some() && !request.is_safe()).then_some(Minting {
             ask: reporter.ask.as_ref(),
@@ -149,7 +151,7 @@ async fn send_head(
     tally: &mut Tally<'_>,
     wait: Duration,
 ) -> Result<(), Stop> {
-    tally.usage.spend(head.bytes().len())?;
+    tally.draw.send(head.bytes().len())?;
     if let Some(heads) = &upstream.heads {
         let sent = heads.send(head).await;
         return sent

@@ -4,9 +4,12 @@
 //! no reallocation leaves a copy behind, and is dropped once it is written.
 
 mod body;
+mod hmac;
+mod jwt;
 mod message;
 mod password;
 mod sign;
+mod signing;
 mod slot;
 
 pub(crate) use message::MessageSlot;
@@ -20,7 +23,7 @@ use crate::ports::{Granted, Ports, Unlocked};
 use crate::refuse::Fault;
 use crate::scrub::Released;
 use bytes::Bytes;
-use sign::{Signing, signing};
+use signing::{Signing, is_private_key};
 use torno_notary_protocol::gate::{Allowed, Injection};
 use torno_notary_protocol::transit::CredentialInTransit;
 use torno_policy::binding::{Slot, is_segment_safe};
@@ -69,10 +72,7 @@ pub(crate) async fn inject(
         credential,
     } = granted;
     let signing = match &allowed.injection {
-        Some(injection) => {
-            let signed = request.signed.as_ref();
-            signing(&injection.slot, signed, ports.clock.now())?
-        }
+        Some(injection) => Signing::of(injection, request, ports.clock.now())?,
         None => None,
     };
     let unlocked = if allowed.unlock && credential.is_none() {
@@ -84,11 +84,11 @@ pub(crate) async fn inject(
             watch: 0,
         }
     };
-    // INVARIANT: only gRPC is sent in HTTP/2, and no slot is in a body of its kind.
+    // INVARIANT: only gRPC is sent in HTTP/2, and no slot is in a body of its kind or signs it.
     if allowed
         .injection
         .as_ref()
-        .is_some_and(|i| i.slot.is_in_body())
+        .is_some_and(|i| i.slot.reads_body())
         && verified.heads.is_some()
     {
         return Err(unusable("send this with HTTP/1.1"));
@@ -124,14 +124,18 @@ fn render(
     let injected = minted.as_deref().or(unlocked.injected.as_ref());
     let filled = match (&allowed.injection, injected) {
         (Some(injection), Some(credential)) => {
-            let value = usable(credential)?;
+            let is_key = is_private_key(&injection.slot);
+            let form = if is_key { Form::Key } else { Form::Line };
+            let value = exposed(credential, form)?;
             let is_path = matches!(injection.slot, Slot::Path { .. });
             if is_path && !is_segment_safe(value) {
                 return Err(unusable(
                     "the stored value can't stand in a path: bind it elsewhere",
                 ));
             }
-            released.remember(injection, &allowed.endpoint, value)?;
+            if !is_key {
+                released.remember(injection, &allowed.endpoint, value)?;
+            }
             message = awaited(injection, value);
             fill_body(injection, (request, upload), value)?;
             let sending = Sending {
@@ -141,7 +145,11 @@ fn render(
                 is_scrubbed: !released.is_empty(),
             };
             match signing {
-                Some(signing) => slot::beside(path, signing.fields(sending, value)?),
+                Some(signing) => {
+                    let beside = (injection, released);
+                    let fields = signing.fields((sending, &upload.ahead), value, beside)?;
+                    slot::beside(path, fields)
+                }
                 None => slot::fill(&injection.slot, path, value),
             }
         }
@@ -212,12 +220,25 @@ fn take_up(watched: &[(String, CredentialInTransit)], released: &Released) -> Re
     Ok(())
 }
 
+/// What a stored value may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// What can stand in a header.
+    Line,
+    /// A private key, which has lines and stands nowhere.
+    Key,
+}
+
 /// The value, when it can stand in a header.
 fn usable(credential: &CredentialInTransit) -> Result<&[u8], Refusal> {
+    exposed(credential, Form::Line)
+}
+
+fn exposed(credential: &CredentialInTransit, form: Form) -> Result<&[u8], Refusal> {
     // INVARIANT: the only call of `expose` in this crate.
     let value = credential.expose();
     let plain = |b: &u8| (b' '..0x7f).contains(b);
-    if VALUE_BYTES.contains(&value.len()) && value.iter().all(plain) {
+    if VALUE_BYTES.contains(&value.len()) && (form == Form::Key || value.iter().all(plain)) {
         return Ok(value);
     }
     Err(unusable(
@@ -285,9 +306,9 @@ fn passing<'a>(sending: Sending<'a>) -> impl Iterator<Item = Field<'a>> {
     } = sending;
     let slot = allowed.injection.as_ref().map(|injection| &injection.slot);
     let is_filled = slot.is_some_and(Slot::is_in_body);
-    let slot = slot.and_then(Slot::header_name);
+    let written = slot.map(Slot::fields).unwrap_or_default();
     let is_stripped = move |name: &str| {
-        slot.is_some_and(|slot| name.eq_ignore_ascii_case(slot))
+        written.iter().any(|field| name.eq_ignore_ascii_case(field))
             || allowed.strip.iter().any(|s| name.eq_ignore_ascii_case(s))
             || (is_filled && is_digest(name))
     };

@@ -37,7 +37,7 @@ mod scrub;
 mod terminate;
 mod wire;
 
-pub use accept::Limits;
+pub use accept::{HostLimits, Limits};
 pub use connect::PinnedRoots;
 pub use identify::AskedDestination;
 pub use pipeline::{Pipeline, PipelineError, SessionConfig};

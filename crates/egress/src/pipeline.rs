@@ -17,7 +17,7 @@ mod entry;
 mod guard;
 mod streams;
 
-use crate::accept::{Limits, Usage};
+use crate::accept::{Draw, Limits, Usage};
 use crate::connect::{Connector, PinnedRoots, Pool, Upstream};
 use crate::forward::{ClientSide, Forwarded, Stop, Surroundings, Upload, forward, lost};
 use crate::head::{Framing, Head};
@@ -254,6 +254,7 @@ impl Pipeline {
         let transcripts = granted.allowed.transcripts;
         let mut reporter = Reporter::new(Arc::clone(&self.ports.ask), record, &client.started);
         let carrying = async {
+            let draw = self.usage.open(&request.facts.endpoint.host)?;
             let at_hand = (idle, &self.pool);
             let connecting =
                 self.connector
@@ -277,7 +278,7 @@ impl Pipeline {
                 buffer: &mut client.buffer,
             };
             let sending = (request, injected, upload);
-            let around = self.surroundings(&client.live, transcripts);
+            let around = self.surroundings((&client.live, &draw), transcripts);
             let forwarding = forward(&around, side, &mut upstream, sending, &mut reporter);
             let forwarded = forwarding.await?;
             Ok((forwarded, upstream))
@@ -328,10 +329,14 @@ impl Pipeline {
         }
     }
 
-    fn surroundings<'a>(&'a self, live: &'a Live, transcripts: bool) -> Surroundings<'a> {
+    fn surroundings<'a>(
+        &'a self,
+        (live, draw): (&'a Live, &'a Draw),
+        transcripts: bool,
+    ) -> Surroundings<'a> {
         Surroundings {
             limits: &self.limits,
-            usage: &self.usage,
+            draw,
             released: &self.released,
             live,
             random: self.random,

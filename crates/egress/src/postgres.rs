@@ -57,7 +57,7 @@ use torno_policy::{Reason, Refusal};
 pub(crate) struct Around<'a> {
     pub(crate) ports: &'a Ports,
     pub(crate) limits: &'a Limits,
-    pub(crate) usage: &'a Usage,
+    pub(crate) usage: &'a Arc<Usage>,
     pub(crate) authority: &'a SessionAuthority,
     pub(crate) connector: &'a Connector,
     pub(crate) pool: &'a Pool,

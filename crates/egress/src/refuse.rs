@@ -24,6 +24,8 @@ pub(crate) struct Fault {
     pub(crate) reason: Reason,
     pub(crate) hint: &'static str,
     pub(crate) location: Option<Location>,
+    /// The limit that was reached, by its name in the policy file.
+    pub(crate) rule: Option<&'static str>,
 }
 
 impl Fault {
@@ -32,7 +34,13 @@ impl Fault {
             reason,
             hint,
             location: None,
+            rule: None,
         }
+    }
+
+    pub(crate) const fn by(mut self, rule: &'static str) -> Self {
+        self.rule = Some(rule);
+        self
     }
 
     pub(crate) const fn malformed(hint: &'static str) -> Self {
@@ -63,7 +71,7 @@ impl Fault {
         Refusal {
             reason: self.reason,
             layer,
-            rule: RuleName::new(rule),
+            rule: RuleName::new(self.rule.unwrap_or(rule)),
             hint: self.hint.to_owned(),
         }
     }

@@ -7,10 +7,12 @@
 mod forms;
 mod gunzip;
 mod index;
+mod signed;
 mod stream;
 mod unpack;
 
 pub(crate) use index::Scrubber;
+pub(crate) use signed::Term;
 pub(crate) use stream::ScrubStream;
 pub(crate) use unpack::Unpack;
 #[cfg(test)]
@@ -30,6 +32,8 @@ use zeroize::Zeroizing;
 pub(crate) struct Secret {
     value: Zeroizing<Vec<u8>>,
     placeholder: String,
+    /// Unix seconds after which it is worth nothing; nothing for what has no end of its own.
+    dead_after: Option<u64>,
 }
 
 impl Secret {
@@ -37,12 +41,13 @@ impl Secret {
         Self {
             value: Zeroizing::new(value.to_vec()),
             placeholder: placeholder.to_owned(),
+            dead_after: None,
         }
     }
 }
 
-/// LIMIT: values released in one session, rotations included. At the limit nothing more is
-/// injected: an answer that can't be scrubbed must not come.
+/// LIMIT: values released in one session, rotations and tokens that are alive included. At the limit
+/// nothing more is injected: an answer that can't be scrubbed must not come.
 const SECRETS_MAX: usize = 64;
 
 /// Every secret that the notary released to this gate so far.
@@ -58,6 +63,8 @@ struct Inner {
     secrets: Vec<Secret>,
     /// Values that far ends made, by what stands for them.
     minted: HashMap<String, Minted>,
+    /// Tokens that were signed here.
+    tokens: signed::Tokens,
     scrubber: Option<Arc<Scrubber>>,
     endpoints: HashSet<Endpoint>,
 }
@@ -152,10 +159,7 @@ impl Released {
             )
             .refusal());
         }
-        inner.secrets.push(Secret {
-            value: Zeroizing::new(value.to_vec()),
-            placeholder: placeholder.to_owned(),
-        });
+        inner.secrets.push(Secret::new(value, placeholder));
         inner.scrubber = Some(Arc::new(Scrubber::new(&inner.secrets)));
         self.version.fetch_add(1, Ordering::Release);
         Ok(())

@@ -165,15 +165,15 @@ impl Notary {
                 None => session.placeholder_of(&injection.credential),
             },
         });
-        let slot = injection.as_ref().and_then(|i| i.slot.header_name());
-        let slot = slot.map(str::to_owned);
-        let own = |name: &String| slot.as_ref() != Some(name);
+        let written = injection.iter().flat_map(|i| i.slot.fields());
+        let strip: Vec<_> = written.map(str::to_owned).collect();
+        let own = |name: &String| !strip.contains(name);
         Answer::Allowed(Box::new(Allowed {
             record,
             receipt,
             endpoint: facts.endpoint.clone(),
             own_credentials: facts.own_credentials.iter().any(own),
-            strip: slot.into_iter().collect(),
+            strip,
             injection,
             unlock,
             transcripts: permit.transcripts(),

@@ -107,13 +107,15 @@ impl Notary {
 }
 
 /// Where a minted value goes: the place of the credential that made it, as a bearer token where
-/// that is the `Authorization` header (RFC 6750 §2.1).
+/// that is the `Authorization` header, or where the credential signs (RFC 6750 §2.1).
 pub(crate) fn slot(of_credential: &Slot) -> Slot {
-    match of_credential.header_name() {
-        Some(name) if name == "authorization" => Slot::Header {
-            name: name.to_owned(),
+    let signs = matches!(of_credential, Slot::Hmac(_));
+    if signs || of_credential.header_name() == Some("authorization") {
+        Slot::Header {
+            name: "authorization".to_owned(),
             scheme: Some("Bearer".to_owned()),
-        },
-        Some(_) | None => of_credential.clone(),
+        }
+    } else {
+        of_credential.clone()
     }
 }

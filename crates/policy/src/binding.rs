@@ -17,6 +17,7 @@ pub mod template;
 pub use check::{BindingError, is_segment_safe};
 pub use denied::Denied;
 pub use pattern::{PathPattern, PathPatternError};
+pub use slot::{Algorithm, Hash, Hmac, Jwt, KeyForm, Part, Recipe, SignedField};
 pub use slot::{Filling, Held, Parameter, Pointer, Sigv4, Slot, may_mean, parameter};
 
 /// When the credential is put in.

@@ -108,12 +108,32 @@ pub struct Limits {
     pub disk_bytes: u64,
     /// Bytes that may leave.
     pub egress_bytes: u64,
+    /// Bytes that may come in.
+    pub ingress_bytes: u64,
     /// Records the session may cause.
     pub records: u64,
     /// Requests it may make.
     pub requests: u64,
     /// Requests a second; as many at once.
     pub rate: u64,
+    /// Connections and streams that are open at once.
+    pub streams: u64,
+    /// What one host may have of these.
+    pub each_host: HostLimits,
+}
+
+/// Limits of one session at each host alike.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostLimits {
+    /// Requests to it.
+    pub requests: u64,
+    /// Bytes that may go there.
+    pub egress_bytes: u64,
+    /// Bytes that may come from there.
+    pub ingress_bytes: u64,
+    /// Requests to it that are open at once.
+    pub streams: u64,
 }
 
 /// A path given to a matcher of requests.

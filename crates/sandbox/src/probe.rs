@@ -15,7 +15,7 @@ use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use thiserror::Error;
-use torno_policy::grant::{FileRules, Limits};
+use torno_policy::grant::{FileRules, HostLimits, Limits};
 
 /// What a level lacks here, and what brings it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -151,6 +151,14 @@ fn spec(level: Level, uid_base: u32) -> Result<SandboxSpec, String> {
             records: 0,
             requests: 1,
             rate: 1,
+            ingress_bytes: 0,
+            streams: 1,
+            each_host: HostLimits {
+                requests: 1,
+                egress_bytes: 0,
+                ingress_bytes: 0,
+                streams: 1,
+            },
         },
         ca_pem: String::new(),
         uid_base,

@@ -78,7 +78,7 @@ pub enum ChangeError {
     Revoked(CredentialName),
     /// A value that can't be sent or found again.
     #[error(
-        "a value has 12 bytes to 64 KiB, no control characters, no space at its ends, and at least 5 different characters"
+        "a value has 12 bytes to 64 KiB, no control characters (but the line ends of a private key in PEM), no space at its ends, and at least 5 different characters"
     )]
     Value,
     /// A value that no path can hold.

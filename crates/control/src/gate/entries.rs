@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
-use torno_egress::{AskedDestination, Clock, Limits, PinnedRoots, Pipeline, Ports, SessionConfig};
+use torno_egress::{AskedDestination, Clock, HostLimits, Limits};
+use torno_egress::{PinnedRoots, Pipeline, Ports, SessionConfig};
 use torno_guest_protocol::{NamePool, dns};
 use torno_policy::names::Host;
 
@@ -92,8 +93,17 @@ pub(super) fn pipeline(
     trust: Trust,
     ports: Ports,
 ) -> anyhow::Result<Arc<Pipeline>> {
+    let granted = &configuration.limits;
+    let places = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     let limits = Limits {
-        egress_bytes_max: configuration.limits.egress_bytes,
+        connections_max: places(granted.streams),
+        egress_bytes_max: granted.egress_bytes,
+        ingress_bytes_max: granted.ingress_bytes,
+        each_host: HostLimits {
+            egress_bytes_max: granted.each_host.egress_bytes,
+            ingress_bytes_max: granted.each_host.ingress_bytes,
+            streams_max: places(granted.each_host.streams),
+        },
         ..Limits::default()
     };
     let config = SessionConfig {

@@ -228,3 +228,44 @@ async fn serve_operator(channel: Channel, calls: mpsc::Sender<OperatorCall>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use torno_control_api::channel::pair;
+
+    /// Counted in turns of the greedy gate, not in time.
+    #[tokio::test]
+    async fn a_gate_that_floods_is_no_more_than_its_places_ahead_of_another() {
+        // ATTACK: 163
+        let story = async {
+            let (mut gates, mut events) = Gates::new();
+            let [(greedy, flood), (modest, asker)] = [(), ()].map(|()| {
+                let (ours, theirs) = pair().unwrap();
+                let gate = gates.join(Channel::new(ours).unwrap());
+                (gate, Channel::new(theirs).unwrap())
+            });
+            let frame = transit::encode_compact(&GateMessage::Report(Vec::new()), &[]).unwrap();
+            let greed = frame.clone();
+            tokio::task::spawn_local(async move { while flood.send(&greed, &[]).await.is_ok() {} });
+            for _ in 0..100 {
+                // Meanwhile the flood fills whatever it can.
+                for _ in 0..200 {
+                    tokio::task::yield_now().await;
+                }
+                asker.send(&frame, &[]).await.unwrap();
+                let mut ahead = 0;
+                while let Some(FromGate::Message(gate, _, place)) = events.recv().await {
+                    if gate == modest {
+                        break;
+                    }
+                    assert_eq!(gate, greedy);
+                    ahead += 1;
+                    drop(place);
+                }
+                assert!(ahead <= 2 * FROM_ONE_GATE_MAX, "{ahead} of them came first");
+            }
+        };
+        tokio::task::LocalSet::new().run_until(story).await;
+    }
+}

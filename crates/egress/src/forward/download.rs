@@ -7,6 +7,7 @@ use super::answer::{self, Answer, Coding, Outgoing, Rewrite, push_scrubbed};
 use super::body::{Body, Chunk, Step};
 use super::messages::Messages;
 use super::minting::{self, Minting, ReadAhead};
+use crate::accept::Draw;
 use crate::head::Head;
 use crate::normalize::{is_grpc_kind, is_hop_by_hop};
 use crate::refuse::Fault;
@@ -26,6 +27,7 @@ pub(crate) struct Download<'a> {
     /// The client's connection may go on behind this answer.
     pub(crate) keep_alive: bool,
     pub(crate) received: &'a mut Received,
+    pub(crate) draw: &'a Draw,
     /// How long the client may take for a piece.
     pub(crate) wait: Duration,
     /// Set where the answer may hold what was made with a credential.
@@ -73,6 +75,8 @@ impl Download<'_> {
             close: !keep_alive,
         };
         self.received.reflected += answer::rewrite(answer, &how, &mut out);
+        self.draw
+            .receive(out.len() + small.as_ref().map_or(0, Vec::len))?;
         match small {
             Some(body) => {
                 self.received.bytes += u64::try_from(body.len()).unwrap_or(0);
@@ -162,6 +166,7 @@ impl Download<'_> {
         (ahead, mut out): (&[u8], Vec<u8>),
     ) -> Result<(), Stop> {
         let mut way = Way::new(self.released, answer, outgoing);
+        self.draw.receive(ahead.len())?;
         way.pass(ahead, &mut out)?;
         self.settle(&way)?;
         loop {
@@ -169,6 +174,7 @@ impl Download<'_> {
             match answer.body.step(unread).map_err(answer::of_answer)? {
                 Step::Skip(count) => source.buffer.consume(count),
                 Step::Data(count) => {
+                    self.draw.receive(count)?;
                     way.pass(unread.get(..count).unwrap_or_default(), &mut out)?;
                     source.buffer.consume(count);
                     self.settle(&way)?;

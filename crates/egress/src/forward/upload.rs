@@ -4,7 +4,7 @@
 
 use super::Stop;
 use super::body::{Body, Step, push_chunk};
-use crate::accept::Usage;
+use crate::accept::Draw;
 use crate::head::{Framing, Head};
 use crate::inject::push_field;
 use crate::normalize::{BodySearch, judge_trailers};
@@ -103,7 +103,7 @@ const SMALL_BYTES: usize = 12 * 1024;
 
 /// The counters that a body adds to.
 pub(crate) struct Tally<'a> {
-    pub(crate) usage: &'a Usage,
+    pub(crate) draw: &'a Draw,
     pub(crate) sent: &'a mut Sent,
     pub(crate) search: CarrySearch,
     pub(crate) tripwires: BodySearch<'a>,
@@ -113,7 +113,7 @@ impl Tally<'_> {
     /// Counts one piece of body, before it is written. One with a tripwire in it is not.
     pub(crate) fn count(&mut self, piece: &[u8]) -> Result<(), Stop> {
         self.tripwires.pass(piece)?;
-        self.usage.spend(piece.len())?;
+        self.draw.send(piece.len())?;
         self.sent.bytes += u64::try_from(piece.len()).unwrap_or(0);
         self.sent.carried = self.sent.carried.saturating_add(self.search.find(piece));
         Ok(())
@@ -177,7 +177,7 @@ fn push(out: &mut Vec<u8>, piece: &[u8], is_chunked: bool) {
 
 fn push_trailers(out: &mut Vec<u8>, trailers: &Head, tally: &mut Tally<'_>) -> Result<(), Stop> {
     let fields = judge_trailers(trailers)?;
-    tally.usage.spend(trailers.len())?;
+    tally.draw.send(trailers.len())?;
     out.extend_from_slice(b"0\r\n");
     for field in fields {
         push_field(out, field.name.as_bytes(), field.value);

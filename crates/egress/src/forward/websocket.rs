@@ -47,6 +47,7 @@ pub(super) async fn open(
         (scrubber.as_ref(), download.is_bound),
         &mut head,
     );
+    around.draw.receive(head.len())?;
     received.started.store(true, Ordering::Relaxed);
     let told = client.io.write_all(&head).await;
     told.map_err(|_| Stop::ClientGone)?;

@@ -21,7 +21,7 @@ pub(super) fn fill(spot: &Spot, body: &[u8], value: &[u8]) -> Option<Zeroizing<V
         Slot::Multipart { .. } if is_content(body, value) => around(place, body, value),
         Slot::Multipart { .. } => None,
         Slot::Header { .. } | Slot::Basic { .. } | Slot::Query { .. } | Slot::Path { .. } => None,
-        Slot::Postgres { .. } | Slot::Sigv4(_) => None,
+        Slot::Postgres { .. } | Slot::Sigv4(_) | Slot::Hmac(_) | Slot::Jwt(_) => None,
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) fn fill(slot: &Slot, path: &RequestPath, value: &[u8]) -> Option<Fill
         // A password is proved, never written: `password.rs`.
         Slot::Postgres { .. } => return None,
         // No place for a value: it is signed with.
-        Slot::Sigv4(_) => return None,
+        Slot::Sigv4(_) | Slot::Hmac(_) | Slot::Jwt(_) => return None,
     };
     beside(path, field)
 }

@@ -77,8 +77,8 @@ pub(super) fn head(request: &Request, slot: &Slot) -> Result<bool, Fault> {
         Framing::Length(length) => Some(length),
         Framing::Chunked => None,
     };
-    let codings = list_members(request.head.values("content-encoding"));
-    if codings.into_iter().any(|coding| coding != "identity") {
+    let mut codings = list_members(request.head.values("content-encoding"));
+    if slot.is_in_body() && codings.any(|coding| coding != "identity") {
         return Err(Fault::malformed(
             "send this body not encoded: a credential goes into it",
         ));
@@ -99,7 +99,9 @@ pub(super) fn head(request: &Request, slot: &Slot) -> Result<bool, Fault> {
         Slot::Header { .. } | Slot::Basic { .. } | Slot::Query { .. } | Slot::Path { .. } => {
             return Err(no_body_slot());
         }
-        Slot::WebsocketJson { .. } | Slot::Postgres { .. } | Slot::Sigv4(_) => {
+        // Signed as it is, whatever it is.
+        Slot::Hmac(_) => {}
+        Slot::WebsocketJson { .. } | Slot::Postgres { .. } | Slot::Sigv4(_) | Slot::Jwt(_) => {
             return Err(no_body_slot());
         }
     }
@@ -113,7 +115,7 @@ pub(super) fn head(request: &Request, slot: &Slot) -> Result<bool, Fault> {
 
 pub(super) fn too_large() -> Fault {
     // ATTACK: 202
-    let hint = "send at most 1 MiB where a credential goes into the body";
+    let hint = "send at most 1 MiB where a credential goes into the body, or signs it";
     Fault::new(torno_policy::Reason::TooLarge, hint).at(Location::Body)
 }
 
@@ -139,6 +141,9 @@ pub(super) fn read(request: &Request, slot: &Slot, body: &[u8]) -> Result<Spot, 
 
 /// The slot in a body of its kind; the boundary is that of parts.
 pub(crate) fn find(slot: &Slot, boundary: &str, body: &[u8]) -> Result<Found, Fault> {
+    if matches!(slot, Slot::Hmac(_)) {
+        return Ok(Found::without_place(Held::Nothing));
+    }
     if body.is_empty() {
         return Ok(Found::without_place(Held::Nowhere));
     }
@@ -150,6 +155,7 @@ pub(crate) fn find(slot: &Slot, boundary: &str, body: &[u8]) -> Result<Found, Fa
             Err(no_body_slot())
         }
         Slot::WebsocketJson { .. } | Slot::Postgres { .. } | Slot::Sigv4(_) => Err(no_body_slot()),
+        Slot::Hmac(_) | Slot::Jwt(_) => Err(no_body_slot()),
     }
 }
 

@@ -7,6 +7,7 @@ use super::guard::{self, Said};
 use super::statement::{Class, Judged};
 use super::turn::{Step, Turn};
 use super::{Around, Asking, Ended, answers};
+use crate::accept::Draw;
 use crate::normalize::BodySearch;
 use crate::refuse::{Fault, When, cut, error_response};
 use crate::report::Reporter;
@@ -24,6 +25,7 @@ const QUIET_WAIT: Duration = Duration::from_secs(3600);
 pub(super) struct Relay<'a> {
     pub(super) around: &'a Around<'a>,
     pub(super) asking: Asking<'a>,
+    draw: &'a Draw,
     pub(super) client: Lane,
     pub(super) far: Lane,
     pub(super) access: Access,
@@ -52,7 +54,7 @@ enum Heard {
 
 impl<'a> Relay<'a> {
     pub(super) fn new(
-        (around, asking): (&'a Around<'a>, Asking<'a>),
+        (around, asking, draw): (&'a Around<'a>, Asking<'a>, &'a Draw),
         (client, far): (Lane, Lane),
         slot: &Slot,
     ) -> Self {
@@ -64,6 +66,7 @@ impl<'a> Relay<'a> {
         Self {
             around,
             asking,
+            draw,
             client,
             far,
             access,
@@ -279,6 +282,7 @@ impl<'a> Relay<'a> {
 
     /// One message of the far end.
     fn far_said(&mut self, frame: &Frame, reporter: &mut Reporter) -> Result<(), Ended> {
+        self.draw.receive(HEAD_BYTES + frame.body.len())?;
         if !answers::is_known(frame) {
             return Err(answers::malformed().into());
         }
@@ -310,7 +314,7 @@ impl<'a> Relay<'a> {
         self.search.pass(&frame.body)?;
         put(frame.kind, &frame.body, &mut self.to_far);
         let added = self.to_far.len().saturating_sub(before);
-        Ok(self.around.usage.spend(added)?)
+        Ok(self.draw.send(added)?)
     }
 
     async fn flush_far(&mut self, reporter: &mut Reporter) -> Result<(), Ended> {
@@ -331,6 +335,9 @@ impl<'a> Relay<'a> {
         Ok(())
     }
 }
+
+/// Kind and length of a message.
+const HEAD_BYTES: usize = 5;
 
 /// What is wrong with the far end's stream is told as the far end's.
 fn broken(error: StreamError) -> Ended {

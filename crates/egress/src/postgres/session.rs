@@ -36,6 +36,10 @@ pub(super) async fn session(
         mut reporter,
         epoch,
     } = yes;
+    let draw = match around.usage.open(&asking.authority.host) {
+        Ok(draw) => draw,
+        Err(fault) => return (client, Some(told(reporter, fault.into())), When::Login),
+    };
     let opening = logged_in(around, (&granted, epoch), startup, &mut reporter);
     let opening = tokio::time::timeout(around.limits.connect_wait, opening).await;
     let slow = Err(Ended::Fault(Fault::new(
@@ -67,7 +71,8 @@ pub(super) async fn session(
     if client.send(&greeting).await.is_err() {
         return (client, None, When::Session);
     }
-    let mut relay = Relay::new((around, asking), (client, session.lane), &slot);
+    let drawing = (around, asking, &draw);
+    let mut relay = Relay::new(drawing, (client, session.lane), &slot);
     let carried = relay.run(&mut reporter).await;
     around.live.unbind();
     match carried {

@@ -47,7 +47,7 @@ impl Notary {
         let id = self.gates.get(&gate).map(|row| row.session.clone());
         let unrecorded =
             |refusal| Judged::Unrecorded(Reply::Answer(ticket, Answer::Refused(refusal), None));
-        let paced = self.pace(id.as_ref(), now);
+        let paced = self.pace(id.as_ref(), &facts.endpoint.host, now);
         if let Err(TooMany {
             refusal,
             is_news: false,

@@ -4,10 +4,13 @@
 
 use crate::notary::{Notary, Now};
 use crate::refusals::refusal;
+use std::collections::BTreeMap;
 use torno_policy::decision::{Layer, Reason, Refusal};
 use torno_policy::grant::Limits;
-use torno_policy::names::SessionId;
+use torno_policy::names::{Host, SessionId};
 
+/// LIMIT: hosts that are counted one by one; the rest of a session's share one host's number.
+const HOSTS_MAX: usize = 1024;
 /// Equal refusals within this time are one record.
 const COALESCE_MS: u64 = 1_000;
 /// One request, in parts that a millisecond brings whole numbers of.
@@ -17,6 +20,9 @@ const WHOLE: u64 = 1_000;
 #[derive(Debug)]
 pub(crate) struct Pace {
     requests_left: u64,
+    /// Of each host that was asked for, by its name; under no name for all beyond the bound.
+    hosts_left: BTreeMap<Option<Host>, u64>,
+    host_requests: u64,
     /// Requests a second, and so parts of one a millisecond.
     rate: u64,
     /// Parts of a request; at most a second's worth.
@@ -36,6 +42,8 @@ impl Pace {
     pub(crate) const fn new(limits: &Limits, now: Now) -> Self {
         Self {
             requests_left: limits.requests,
+            hosts_left: BTreeMap::new(),
+            host_requests: limits.each_host.requests,
             rate: limits.rate,
             level: limits.rate.saturating_mul(WHOLE),
             filled_ms: now.boot_ms,
@@ -43,8 +51,8 @@ impl Pace {
         }
     }
 
-    /// Takes one request.
-    pub(crate) fn take(&mut self, now: Now) -> Result<(), TooMany> {
+    /// Takes one request to a host.
+    pub(crate) fn take(&mut self, host: &Host, now: Now) -> Result<(), TooMany> {
         let elapsed = now.boot_ms.saturating_sub(self.filled_ms);
         self.filled_ms = now.boot_ms.max(self.filled_ms);
         let most = self.rate.saturating_mul(WHOLE);
@@ -61,9 +69,21 @@ impl Pace {
             );
             return Err(self.too_many("limits.rate", &hint, now));
         };
+        let Some(left) = self.left_of(host).checked_sub(1) else {
+            let hint = "the session has made as many requests to this host as it may";
+            return Err(self.too_many("limits.each_host.requests", hint, now));
+        };
+        *self.left_of(host) = left;
         self.level = level;
         self.requests_left -= 1;
         Ok(())
+    }
+
+    fn left_of(&mut self, host: &Host) -> &mut u64 {
+        let key = Some(host.clone());
+        let is_counted = self.hosts_left.contains_key(&key) || self.hosts_left.len() < HOSTS_MAX;
+        let key = key.filter(|_| is_counted);
+        self.hosts_left.entry(key).or_insert(self.host_requests)
     }
 
     fn too_many(&mut self, rule: &str, hint: &str, now: Now) -> TooMany {
@@ -81,9 +101,14 @@ impl Pace {
 
 impl Notary {
     /// Counts a request of a session. Who asks for none is refused as unknown later.
-    pub(crate) fn pace(&mut self, id: Option<&SessionId>, now: Now) -> Result<(), TooMany> {
+    pub(crate) fn pace(
+        &mut self,
+        id: Option<&SessionId>,
+        host: &Host,
+        now: Now,
+    ) -> Result<(), TooMany> {
         let session = id.and_then(|id| self.sessions.get_mut(id));
-        session.map_or(Ok(()), |session| session.pace.take(now))
+        session.map_or(Ok(()), |session| session.pace.take(host, now))
     }
 }
 
@@ -99,6 +124,10 @@ mod tests {
         }
     }
 
+    fn host(name: &str) -> Host {
+        Host::parse(name).unwrap()
+    }
+
     fn pace(requests: u64, rate: u64) -> Pace {
         let limits = Limits {
             requests,
@@ -111,7 +140,11 @@ mod tests {
     #[test]
     fn a_second_brings_its_rate_and_saves_no_more_than_that() {
         let mut pace = pace(1_000, 4);
-        let mut taken = |ms| (0..100).filter(|_| pace.take(at(ms)).is_ok()).count();
+        let mut taken = |ms| {
+            (0..100)
+                .filter(|_| pace.take(&host("a.test"), at(ms)).is_ok())
+                .count()
+        };
         assert_eq!(taken(1_000), 4);
         assert_eq!(taken(1_249), 0);
         assert_eq!(taken(1_250), 1);
@@ -124,27 +157,53 @@ mod tests {
     #[test]
     fn too_many_are_told_when_to_come_back_and_recorded_once_a_second() {
         let mut pace = pace(1_000, 2);
-        assert!(pace.take(at(1_000)).is_ok() && pace.take(at(1_000)).is_ok());
-        let first = pace.take(at(1_100)).unwrap_err();
+        assert!(
+            pace.take(&host("a.test"), at(1_000)).is_ok()
+                && pace.take(&host("a.test"), at(1_000)).is_ok()
+        );
+        let first = pace.take(&host("a.test"), at(1_100)).unwrap_err();
         assert_eq!(first.refusal.rule.as_str(), "limits.rate");
         assert!(
             first.refusal.hint.ends_with("again in 400 ms"),
             "{}",
             first.refusal.hint
         );
-        assert!(first.is_news && !pace.take(at(1_200)).unwrap_err().is_news);
+        assert!(first.is_news && !pace.take(&host("a.test"), at(1_200)).unwrap_err().is_news);
         for ms in [2_100, 2_100] {
-            assert!(pace.take(at(ms)).is_ok());
+            assert!(pace.take(&host("a.test"), at(ms)).is_ok());
         }
-        assert!(pace.take(at(2_100)).unwrap_err().is_news);
+        assert!(pace.take(&host("a.test"), at(2_100)).unwrap_err().is_news);
     }
 
     #[test]
     fn all_requests_of_a_session_have_their_number() {
         let mut pace = pace(3, 100);
-        let taken = (0..10).filter(|_| pace.take(at(1_000)).is_ok()).count();
+        let taken = (0..10)
+            .filter(|_| pace.take(&host("a.test"), at(1_000)).is_ok())
+            .count();
         assert_eq!(taken, 3);
-        let refusal = pace.take(at(99_000)).unwrap_err().refusal;
+        let refusal = pace.take(&host("a.test"), at(99_000)).unwrap_err().refusal;
         assert_eq!(refusal.rule.as_str(), "limits.requests");
+    }
+
+    #[test]
+    fn each_host_has_its_number_and_those_beyond_the_bound_share_one() {
+        let mut limits = LIMITS_DEFAULT;
+        limits.requests = 3_000;
+        limits.each_host.requests = 2;
+        let mut pace = Pace::new(&limits, at(1_000));
+        let mut taken = |name: &str| {
+            let tries = (0..4).map(|_| pace.take(&host(name), at(1_000)));
+            tries.filter(Result::is_ok).count()
+        };
+        assert_eq!((taken("a.test"), taken("b.test")), (2, 2));
+        for more in 2..HOSTS_MAX {
+            assert_eq!(taken(&format!("h{more}.test")), 2);
+        }
+        assert_eq!((taken("c.test"), taken("d.test")), (2, 0));
+        let refusal = pace.take(&host("a.test"), at(1_000)).unwrap_err().refusal;
+        assert_eq!(refusal.rule.as_str(), "limits.each_host.requests");
+        // What was refused for its host took nothing of the session's.
+        assert_eq!(pace.requests_left, 3_000 - 2 * 1025);
     }
 }

@@ -2,7 +2,7 @@
 //! What a binding must be before the vault takes it.
 
 use super::slot::fold;
-use super::{Binding, Mode, PathPattern, Sigv4, Slot};
+use super::{Binding, Hmac, Mode, PathPattern, Sigv4, Slot};
 use crate::names::{CREDENTIAL_WORD, Host, Scheme};
 use crate::postgres::{Access, Login};
 
@@ -85,6 +85,15 @@ pub enum BindingError {
     /// A signature where the client made none.
     #[error("what a client signed is signed anew, so its mode is `placeholder`")]
     SignedAlways,
+    /// A signature that can't be made or can't be checked.
+    #[error(
+        "a signature covers something of the request, goes out once, and every time that it covers \
+         goes out beside it; the fields that go out are at most 4 and differ"
+    )]
+    Hmac,
+    /// Claims that are no printable text, or for too long.
+    #[error("claims have 1 to 256 visible characters, and a token is good for 2 to 10 minutes")]
+    Claims,
 }
 
 impl Binding {
@@ -121,6 +130,9 @@ impl Binding {
             Slot::Json { .. } | Slot::WebsocketJson { .. } => {}
             Slot::Postgres { access, .. } => return self.check_database(*access),
             Slot::Sigv4(scope) => check_sigv4(scope, self.mode)?,
+            Slot::Hmac(hmac) => check_hmac(hmac)?,
+            Slot::Jwt(jwt) if jwt.is_plain() => {}
+            Slot::Jwt(_) => return Err(BindingError::Claims),
         }
         self.check_slot_methods()?;
         let mut all = self.paths.iter().chain(self.denied.iter().map(|d| &d.path));
@@ -304,6 +316,17 @@ fn check_sigv4(scope: &Sigv4, mode: Mode) -> Result<(), BindingError> {
         Ok(())
     } else {
         Err(BindingError::SignedAlways)
+    }
+}
+
+fn check_hmac(hmac: &Hmac) -> Result<(), BindingError> {
+    for field in &hmac.fields {
+        check_header(&field.name, None)?;
+    }
+    if hmac.is_whole() {
+        Ok(())
+    } else {
+        Err(BindingError::Hmac)
     }
 }
 

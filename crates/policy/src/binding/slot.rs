@@ -9,14 +9,20 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
 
+mod hmac;
+mod jwt;
 mod pointer;
 mod query;
+mod recipe;
 mod segment;
 mod sigv4;
 
+pub use hmac::{Hash, Hmac, KeyForm, SignedField};
+pub use jwt::{Algorithm, Jwt};
 pub use pointer::Pointer;
 pub(super) use query::fold;
 pub use query::{Parameter, may_mean, parameter};
+pub use recipe::{Part, Recipe};
 pub use sigv4::Sigv4;
 
 /// The one place of a request that the credential is put into.
@@ -78,6 +84,10 @@ pub enum Slot {
     /// The signature of AWS in `Authorization`: the client signs with the placeholder as its key
     /// id, and what goes out is signed anew with the credential.
     Sigv4(Sigv4),
+    /// A signature with a shared key, in a header field: what goes out is signed by the gate.
+    Hmac(Box<Hmac>),
+    /// Claims that the gate signs, as `Authorization: Bearer …`.
+    Jwt(Box<Jwt>),
 }
 
 /// What a client has in a slot of the query, the path or the body.
@@ -106,19 +116,45 @@ pub struct Filling {
 }
 
 impl Slot {
-    /// The lower-case name of the header field that the slot fills, when it fills one.
+    /// The lower-case name of the header field that the slot fills, when it fills one: a client's
+    /// placeholder stands there.
     #[must_use]
     pub fn header_name(&self) -> Option<&str> {
         match self {
             Self::Header { name, .. } => Some(name),
-            Self::Basic { .. } | Self::Sigv4(_) => Some("authorization"),
+            Self::Basic { .. } | Self::Sigv4(_) | Self::Jwt(_) => Some("authorization"),
+            Self::Hmac(hmac) => hmac.signature_field(),
             Self::Query { .. } | Self::Path { .. } | Self::Postgres { .. } => None,
             Self::Form { .. } | Self::Json { .. } | Self::Multipart { .. } => None,
             Self::WebsocketJson { .. } => None,
         }
     }
 
-    /// Whether the body must be read before it is known what the client has there.
+    /// Whether the slot writes this header field: none of the client's goes out beside it.
+    #[must_use]
+    pub fn writes(&self, field: &str) -> bool {
+        self.fields().contains(&field)
+    }
+
+    /// Every header field that the slot writes.
+    #[must_use]
+    pub fn fields(&self) -> Vec<&str> {
+        if let Self::Hmac(hmac) = self {
+            hmac.fields.iter().map(|f| f.name.as_str()).collect()
+        } else {
+            self.header_name().into_iter().collect()
+        }
+    }
+
+    /// Whether the body must be read before the request is judged: the value goes into it, or it is
+    /// signed.
+    #[must_use]
+    pub fn reads_body(&self) -> bool {
+        let signs = matches!(self, Self::Hmac(hmac) if hmac.text.reads_body());
+        signs || self.is_in_body()
+    }
+
+    /// Whether the value goes into the body.
     #[must_use]
     pub fn is_in_body(&self) -> bool {
         match self {
@@ -127,6 +163,7 @@ impl Slot {
                 false
             }
             Self::WebsocketJson { .. } | Self::Postgres { .. } | Self::Sigv4(_) => false,
+            Self::Hmac(_) | Self::Jwt(_) => false,
         }
     }
 
@@ -144,7 +181,7 @@ impl Slot {
         match self {
             Self::Header { .. } | Self::Basic { .. } | Self::WebsocketJson { .. } => None,
             Self::Form { .. } | Self::Json { .. } | Self::Multipart { .. } => None,
-            Self::Postgres { .. } => None,
+            Self::Postgres { .. } | Self::Hmac(_) | Self::Jwt(_) => None,
             Self::Query { parameter } => Some(query::held(path.query(), parameter)),
             Self::Path { template } => segment::held(template, path),
             Self::Sigv4(_) => sigv4::held(path.query()),
@@ -158,7 +195,7 @@ impl Slot {
             Self::Header { .. } | Self::Basic { .. } | Self::Query { .. } => Cow::Borrowed(path),
             Self::Form { .. } | Self::Json { .. } | Self::Multipart { .. } => Cow::Borrowed(path),
             Self::WebsocketJson { .. } | Self::Postgres { .. } => Cow::Borrowed(path),
-            Self::Sigv4(_) => Cow::Borrowed(path),
+            Self::Sigv4(_) | Self::Hmac(_) | Self::Jwt(_) => Cow::Borrowed(path),
             Self::Path { template } => match segment::place(template, path) {
                 Some(place) => Cow::Owned(path.replaced(place, CREDENTIAL_WORD)),
                 None => Cow::Borrowed(path),
@@ -173,7 +210,7 @@ impl Slot {
         let filling = match self {
             Self::Header { .. } | Self::Basic { .. } | Self::WebsocketJson { .. } => None,
             Self::Form { .. } | Self::Json { .. } | Self::Multipart { .. } => None,
-            Self::Postgres { .. } | Self::Sigv4(_) => None,
+            Self::Postgres { .. } | Self::Sigv4(_) | Self::Hmac(_) | Self::Jwt(_) => None,
             Self::Query { parameter } => {
                 let (before, after) = query::fill(path.query(), parameter)?;
                 let before = format!("{}?{before}", path.path());
@@ -206,14 +243,14 @@ impl Slot {
             (Self::WebsocketJson { .. }, Self::WebsocketJson { .. }) => true,
             // A body is read for one slot.
             _ if self.is_in_body() && other.is_in_body() => true,
-            _ => self.header_name().is_some() && self.header_name() == other.header_name(),
+            _ => self.fields().into_iter().any(|field| other.writes(field)),
         }
     }
 }
 
 /// `header:authorization`, `basic:git`, `query:key`, `path:/bot{credential}/**`, `form:secret`,
-/// `json:/d/token`, `multipart:token`, `ws.json:/d/token`, `postgres`, `sigv4:eu-central-1/s3`:
-/// for the record.
+/// `json:/d/token`, `multipart:token`, `ws.json:/d/token`, `postgres`, `sigv4:eu-central-1/s3`,
+/// `hmac:x-hub-signature-256`, `jwt:RS256`: for the record.
 impl fmt::Display for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -227,6 +264,8 @@ impl fmt::Display for Slot {
             Self::WebsocketJson { pointer, .. } => write!(f, "ws.json:{pointer}"),
             Self::Postgres { .. } => f.write_str("postgres"),
             Self::Sigv4(scope) => write!(f, "sigv4:{scope}"),
+            Self::Hmac(hmac) => write!(f, "hmac:{hmac}"),
+            Self::Jwt(jwt) => write!(f, "jwt:{jwt}"),
         }
     }
 }

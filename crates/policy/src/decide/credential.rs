@@ -89,7 +89,7 @@ fn live<'a>(layers: &Layers<'_>, cover: &Cover<'a>) -> Vec<&'a Binding> {
 }
 
 fn is_unread(binding: &Binding, facts: &RequestFacts) -> bool {
-    binding.slot.is_in_body() && held(&binding.slot, facts).is_none()
+    binding.slot.reads_body() && held(&binding.slot, facts).is_none()
 }
 
 /// What the client has in the slot; nothing where it is a header, or was not read.

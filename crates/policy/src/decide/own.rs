@@ -25,11 +25,8 @@ pub(super) fn check(
 ) -> Result<(), Opinion> {
     let replaced = injection.filter(|injection| injection.mode == Mode::Inject);
     let replaced = replaced.map(|injection| &injection.slot);
-    let header = replaced.and_then(Slot::header_name);
-    let in_header = facts
-        .own_credentials
-        .iter()
-        .any(|name| Some(name.as_str()) != header);
+    let goes = |name: &String| replaced.is_some_and(|slot| slot.writes(name));
+    let in_header = !facts.own_credentials.iter().all(goes);
     let in_slot = bound(layers, facts).any(|binding| is_own(&binding.slot, replaced, facts));
     if !in_header && !in_slot {
         return Ok(());

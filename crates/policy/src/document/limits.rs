@@ -3,7 +3,7 @@
 
 use super::DocumentError;
 use super::fields::{Fields, Value, fail, text, whole};
-use crate::grant::Limits;
+use crate::grant::{HostLimits, Limits};
 use toml::de::DeValue;
 
 const MINUTE: u64 = 60;
@@ -30,11 +30,21 @@ pub const LIMITS_DEFAULT: Limits = Limits {
     disk_bytes: 4 * GIB,
     // What an agent uploads is small; a copied disk is not.
     egress_bytes: GIB,
+    // What an agent fetches is larger: dependencies, images, models.
+    ingress_bytes: 64 * GIB,
     // About 28 requests a second for an hour.
     records: 100_000,
     // The records of a session are spent before; a document that means one says so.
     requests: 1_000_000,
     rate: 100_000,
+    // A browser-like client opens six to a host; this is dozens of such clients.
+    streams: 512,
+    each_host: HostLimits {
+        requests: 1_000_000,
+        egress_bytes: GIB,
+        ingress_bytes: 64 * GIB,
+        streams: 512,
+    },
 };
 
 /// LIMIT: the most that a document can ask for. Above these a number is a mistake, and sums over
@@ -47,14 +57,38 @@ pub const LIMITS_MAX: Limits = Limits {
     pids: 1_000_000,
     disk_bytes: 256 * TIB,
     egress_bytes: 256 * TIB,
+    ingress_bytes: 256 * TIB,
     records: 100_000_000,
     requests: 100_000_000,
     rate: 100_000,
+    // A gate holds buffers for each.
+    streams: 512,
+    each_host: HostLimits {
+        requests: 100_000_000,
+        egress_bytes: 256 * TIB,
+        ingress_bytes: 256 * TIB,
+        streams: 512,
+    },
 };
 
-const KEYS: [&str; 10] = [
-    "wall", "idle", "cpus", "memory", "pids", "disk", "egress", "records", "requests", "rate",
+const KEYS: [&str; 13] = [
+    "wall",
+    "idle",
+    "cpus",
+    "memory",
+    "pids",
+    "disk",
+    "egress",
+    "ingress",
+    "records",
+    "requests",
+    "rate",
+    "streams",
+    "each_host",
 ];
+const HOST_KEYS: [&str; 4] = ["requests", "egress", "ingress", "streams"];
+
+const ABOVE_ALL: &str = "this is above what any session may have";
 
 pub(super) fn read(value: Option<&Value<'_>>) -> Result<Limits, DocumentError> {
     let mut limits = LIMITS_DEFAULT;
@@ -76,27 +110,62 @@ pub(super) fn read(value: Option<&Value<'_>>) -> Result<Limits, DocumentError> {
         ("pids", &mut limits.pids, max.pids, whole),
         ("disk", &mut limits.disk_bytes, max.disk_bytes, bytes),
         ("egress", &mut limits.egress_bytes, max.egress_bytes, bytes),
+        (
+            "ingress",
+            &mut limits.ingress_bytes,
+            max.ingress_bytes,
+            bytes,
+        ),
         ("records", &mut limits.records, max.records, whole),
         ("requests", &mut limits.requests, max.requests, whole),
         ("rate", &mut limits.rate, max.rate, per_second),
+        ("streams", &mut limits.streams, max.streams, whole),
     ];
     for (key, slot, max, read) in slots {
         if let Some(value) = fields.get(key) {
-            *slot = bounded(value, max, read)?;
+            *slot = bounded(value, (max, ABOVE_ALL), read)?;
         }
     }
+    limits.each_host = each_host(fields.get("each_host"), &limits)?;
     Ok(limits)
+}
+
+/// What one host may have of the session's: all of it where nothing is said.
+fn each_host(value: Option<&Value<'_>>, all: &Limits) -> Result<HostLimits, DocumentError> {
+    let mut host = HostLimits {
+        requests: all.requests,
+        egress_bytes: all.egress_bytes,
+        ingress_bytes: all.ingress_bytes,
+        streams: all.streams,
+    };
+    let Some(value) = value else {
+        return Ok(host);
+    };
+    let fields = Fields::of(value, &HOST_KEYS)?;
+    let slots = [
+        ("requests", &mut host.requests, all.requests, whole as Read),
+        ("egress", &mut host.egress_bytes, all.egress_bytes, bytes),
+        ("ingress", &mut host.ingress_bytes, all.ingress_bytes, bytes),
+        ("streams", &mut host.streams, all.streams, whole),
+    ];
+    for (key, slot, max, read) in slots {
+        if let Some(value) = fields.get(key) {
+            let above = "one host can't have more than the whole session";
+            *slot = bounded(value, (max, above), read)?;
+        }
+    }
+    Ok(host)
 }
 
 type Read = fn(&Value<'_>) -> Result<u64, DocumentError>;
 
-fn bounded(value: &Value<'_>, max: u64, read: Read) -> Result<u64, DocumentError> {
+fn bounded(value: &Value<'_>, (max, above): (u64, &str), read: Read) -> Result<u64, DocumentError> {
     match read(value)? {
         0 => fail(
             value.span(),
             "0 is no limit to work under; leave the key out for the default",
         ),
-        number if number > max => fail(value.span(), "this is above what any session may have"),
+        number if number > max => fail(value.span(), above),
         number => Ok(number),
     }
 }
@@ -145,7 +214,7 @@ fn quantity(value: &Value<'_>, units: &[(&str, u64)], rule: &str) -> Result<u64,
         .and_then(|number| number.checked_mul(*factor));
     match number {
         Some(number) => Ok(number),
-        None => fail(value.span(), "this is above what any session may have"),
+        None => fail(value.span(), ABOVE_ALL),
     }
 }
 

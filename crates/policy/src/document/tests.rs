@@ -494,6 +494,30 @@ fn limits_are_read_exactly() {
 }
 
 #[test]
+fn one_host_has_what_the_document_says_and_never_more_than_the_session() {
+    let limits = |text: &str| read(&format!("[sandbox.limits]\n{text}")).sandbox.limits;
+    let plain = limits("requests = 9\negress = \"5KiB\"\ningress = \"6KiB\"\nstreams = 7");
+    let host = &plain.each_host;
+    assert_eq!((host.requests, host.egress_bytes), (9, 5 << 10));
+    assert_eq!((host.ingress_bytes, host.streams), (6 << 10, 7));
+    let narrow = limits("ingress = \"6KiB\"\neach_host = { ingress = \"6KiB\", streams = 1 }");
+    assert_eq!(narrow.each_host.ingress_bytes, 6 << 10);
+    assert_eq!((narrow.streams, narrow.each_host.streams), (512, 1));
+    for more in [
+        "requests = 9\neach_host = { requests = «10» }",
+        "egress = \"1KiB\"\neach_host = { egress = «\"2KiB\"» }",
+        "ingress = \"1KiB\"\neach_host = { ingress = «\"2KiB\"» }",
+        "streams = 2\neach_host = { streams = «3» }",
+        "streams = «513»",
+        "streams = «0»",
+        "each_host = { requests = «0» }",
+        "each_host = «3»",
+    ] {
+        refuse(&format!("[sandbox.limits]\n{more}"), "");
+    }
+}
+
+#[test]
 fn tripwires_stand_unless_the_document_says_no_and_that_is_shown_as_wider() {
     assert!(read("").sandbox.tripwires);
     let without = read("[sandbox]\ntripwires = false");

@@ -144,6 +144,7 @@ fn sandbox(old: &SandboxGrant, new: &SandboxGrant) -> Vec<String> {
 }
 
 fn limits(old: &Limits, new: &Limits) -> Vec<String> {
+    let (was, is) = (&old.each_host, &new.each_host);
     let pairs = [
         ("wall time", old.wall_seconds, new.wall_seconds, "s"),
         ("idle time", old.idle_seconds, new.idle_seconds, "s"),
@@ -155,6 +156,22 @@ fn limits(old: &Limits, new: &Limits) -> Vec<String> {
         ("records", old.records, new.records, ""),
         ("requests", old.requests, new.requests, ""),
         ("rate", old.rate, new.rate, "/s"),
+        ("ingress", old.ingress_bytes, new.ingress_bytes, " bytes"),
+        ("streams", old.streams, new.streams, ""),
+        ("requests to one host", was.requests, is.requests, ""),
+        (
+            "egress to one host",
+            was.egress_bytes,
+            is.egress_bytes,
+            " bytes",
+        ),
+        (
+            "ingress from one host",
+            was.ingress_bytes,
+            is.ingress_bytes,
+            " bytes",
+        ),
+        ("streams to one host", was.streams, is.streams, ""),
     ];
     let raised = pairs.into_iter().filter(|(_, old, new, _)| new > old);
     raised

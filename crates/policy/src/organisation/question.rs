@@ -192,6 +192,14 @@ pub(super) fn start(grant: &Grant) -> Option<Request> {
         number("disk_bytes", limits.disk_bytes),
         number("egress_bytes", limits.egress_bytes),
         number("records", limits.records),
+        number("ingress_bytes", limits.ingress_bytes),
+        number("requests", limits.requests),
+        number("rate", limits.rate),
+        number("streams", limits.streams),
+        number("host_requests", limits.each_host.requests),
+        number("host_egress_bytes", limits.each_host.egress_bytes),
+        number("host_ingress_bytes", limits.each_host.ingress_bytes),
+        number("host_streams", limits.each_host.streams),
     ];
     let principal = uid(&names.session, "new");
     question(

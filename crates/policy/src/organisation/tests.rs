@@ -137,6 +137,58 @@ fn what_can_not_be_evaluated_is_denied() {
 }
 
 #[test]
+fn each_budget_has_its_ceiling() {
+    for (ceiling, fits, above) in [
+        ("requests > 10", "requests = 10", "requests = 11"),
+        ("rate > 10", "rate = \"10/s\"", "rate = \"11/s\""),
+        (
+            "egress_bytes > 1024",
+            "egress = \"1KiB\"",
+            "egress = \"2KiB\"",
+        ),
+        (
+            "ingress_bytes > 1024",
+            "ingress = \"1KiB\"",
+            "ingress = \"2KiB\"",
+        ),
+        ("streams > 10", "streams = 10", "streams = 11"),
+        (
+            "host_requests > 10",
+            "each_host = { requests = 10 }",
+            "each_host = { requests = 11 }",
+        ),
+        (
+            "host_egress_bytes > 1024",
+            "each_host = { egress = \"1KiB\" }",
+            "each_host = { egress = \"2KiB\" }",
+        ),
+        (
+            "host_ingress_bytes > 1024",
+            "each_host = { ingress = \"1KiB\" }",
+            "each_host = { ingress = \"2KiB\" }",
+        ),
+        (
+            "host_streams > 10",
+            "each_host = { streams = 10 }",
+            "each_host = { streams = 11 }",
+        ),
+    ] {
+        let text = format!(
+            "@id(\"all\") permit (principal, action, resource);
+             @id(\"ceiling\") forbid (principal, action == Action::\"start\", resource)
+             when {{ context.{ceiling} }};"
+        );
+        let organisation = Organisation::parse(&text).unwrap();
+        let limits = |limit: &str| format!("[sandbox.limits]\n{limit}");
+        assert_eq!(start(&organisation, &limits(fits)), Ok(()), "{fits}");
+        let refused = Err((Reason::OrganisationForbids, "org.ceiling".to_owned()));
+        assert_eq!(start(&organisation, &limits(above)), refused, "{above}");
+        // What is left out is what it is by default, which is above it.
+        assert_eq!(start(&organisation, ""), refused, "{ceiling}");
+    }
+}
+
+#[test]
 fn a_start_is_held_to_floors_and_ceilings() {
     let shipped = Organisation::shipped();
     assert_eq!(start(&shipped, ""), Ok(()));

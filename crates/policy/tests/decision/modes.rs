@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Each mode at each slot, for each thing that a client can send there: one table.
 
+use torno_policy::binding::{Algorithm, Hash, Hmac, Jwt, KeyForm, Recipe, SignedField};
 use torno_policy::binding::{Binding, Held, Mode, PathPattern, Pointer, Slot};
 use torno_policy::decide::{IssuedPlaceholder, Layers, decide, unread};
 use torno_policy::facts::{Act, BodySlot, Entry, Location, Presented, RequestFacts, Unread};
@@ -51,11 +52,34 @@ fn slots() -> Vec<Slot> {
         Slot::Multipart {
             part: word("token"),
         },
+        hmac(),
+        Slot::Jwt(Box::new(Jwt {
+            algorithm: Algorithm::RS256,
+            issuer: word("app"),
+            subject: None,
+            audience: None,
+            key_id: None,
+            lifetime_seconds: 600,
+        })),
         Slot::WebsocketJson {
             pointer: pointer(),
             binary: false,
         },
     ]
+}
+
+fn hmac() -> Slot {
+    let recipe = |text: &str| Recipe::parse(text).unwrap();
+    let field = SignedField {
+        name: "x-signature".to_owned(),
+        value: recipe("{hex}"),
+    };
+    Slot::Hmac(Box::new(Hmac {
+        hash: Hash::Sha256,
+        key: KeyForm::Text,
+        text: recipe("{body}"),
+        fields: vec![field],
+    }))
 }
 
 fn endpoint() -> Endpoint {
@@ -88,7 +112,7 @@ fn binding(slot: &Slot, mode: Mode) -> Binding {
 }
 
 fn method(slot: &Slot) -> Method {
-    Method::parse(if slot.is_in_body() { "POST" } else { "GET" }).unwrap()
+    Method::parse(if slot.reads_body() { "POST" } else { "GET" }).unwrap()
 }
 
 fn facts(slot: &Slot, target: &str) -> RequestFacts {
@@ -123,7 +147,11 @@ fn said(slot: &Slot, sent: Sent) -> RequestFacts {
     let (location, at_most) = match slot {
         Slot::Query { .. } => (Location::Query, 1),
         Slot::Path { .. } => (Location::Path, 2),
-        Slot::Header { .. } | Slot::Basic { .. } => {
+        Slot::Header { .. } | Slot::Basic { .. } | Slot::Jwt(_) | Slot::Hmac(_) => {
+            if let Slot::Hmac(_) = slot {
+                let (slot, held) = (slot.clone(), Held::Nothing);
+                facts.body = Some(Box::new(BodySlot { slot, held }));
+            }
             let name = slot.header_name().unwrap().to_owned();
             if sent == Sent::Own {
                 facts.own_credentials.push(name.clone());
@@ -240,7 +268,7 @@ fn a_body_is_read_for_its_slot_before_anything_is_decided_and_no_other_is() {
     for slot in slots() {
         for mode in MODES {
             let (answer, unread) = judged(&slot, mode, &facts(&slot, "/bot/x"));
-            if slot.is_in_body() {
+            if slot.reads_body() {
                 assert_eq!(answer, "content_unread", "{slot} {mode:?}");
                 assert_eq!(unread, Some(Unread::Slot(slot.clone())));
             } else {

@@ -2,6 +2,7 @@
 //! Small random worlds: few hosts, methods and names, so that rules, bindings and requests meet
 //! often and every reason is reached.
 
+use torno_policy::binding::{Algorithm, Hash, Hmac, Jwt, KeyForm, Recipe, SignedField};
 use torno_policy::binding::{Binding, Denied, Held, Mode, PathPattern, Pointer, Sigv4, Slot};
 use torno_policy::decide::{IssuedPlaceholder, Layers};
 use torno_policy::document;
@@ -444,8 +445,23 @@ fn binding(dice: &mut Dice, at: usize, named: &[CredentialName]) -> Binding {
     }
 }
 
+/// Signed with or without the body, in one of the two fields that clients send.
+fn signed(dice: &mut Dice) -> Slot {
+    let recipe = |text: &str| Recipe::parse(text).unwrap();
+    let field = SignedField {
+        name: dice.pick(&["authorization", "x-api-key"]).to_owned(),
+        value: recipe("{hex}"),
+    };
+    Slot::Hmac(Box::new(Hmac {
+        hash: Hash::Sha256,
+        key: KeyForm::Text,
+        text: recipe(dice.pick(&["{target}", "{body}"])),
+        fields: vec![field],
+    }))
+}
+
 fn slot(dice: &mut Dice) -> Slot {
-    match dice.below(14) {
+    match dice.below(16) {
         9 | 10 => Slot::Form {
             field: "secret".to_owned(),
         },
@@ -461,6 +477,15 @@ fn slot(dice: &mut Dice) -> Slot {
             region: "eu-central-1".to_owned(),
             service: "s3".to_owned(),
         }),
+        14 => signed(dice),
+        15 => Slot::Jwt(Box::new(Jwt {
+            algorithm: Algorithm::ES256,
+            issuer: "app".to_owned(),
+            subject: None,
+            audience: None,
+            key_id: None,
+            lifetime_seconds: 600,
+        })),
         0 | 1 => Slot::Query {
             parameter: "key".to_owned(),
         },
@@ -566,7 +591,10 @@ pub(crate) fn act(dice: &mut Dice, world: &World) -> Act {
 /// that lies.
 fn read_body(dice: &mut Dice, world: &World, facts: &mut RequestFacts) {
     let here = world.bindings.iter().filter(|binding| {
-        let is_in_body = matches!(binding.slot, Slot::Form { .. } | Slot::Json { .. });
+        let is_in_body = matches!(
+            binding.slot,
+            Slot::Form { .. } | Slot::Json { .. } | Slot::Hmac(_)
+        );
         is_in_body && binding.endpoint == facts.endpoint
     });
     let slots: Vec<Slot> = here.map(|binding| binding.slot.clone()).collect();

@@ -4,7 +4,7 @@
 use super::*;
 use crate::cgroup::CgroupHost;
 use crate::spec::AlsoDirectory;
-use torno_policy::grant::{FileRules, Limits};
+use torno_policy::grant::{FileRules, HostLimits, Limits};
 
 pub(crate) fn facts() -> HostFacts {
     let runtime = |kind: RuntimeKind, version: &str| {
@@ -70,6 +70,14 @@ pub(crate) fn spec(level: Level) -> SandboxSpec {
             records: 100,
             requests: 1,
             rate: 1,
+            ingress_bytes: 0,
+            streams: 1,
+            each_host: HostLimits {
+                requests: 1,
+                egress_bytes: 0,
+                ingress_bytes: 0,
+                streams: 1,
+            },
         },
         ca_pem: "SESSION CA\n".into(),
         uid_base: 1_000_000_000,

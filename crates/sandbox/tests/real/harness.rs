@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use torno_policy::grant::{FileRules, Limits};
+use torno_policy::grant::{FileRules, HostLimits, Limits};
 use torno_sandbox::{
     HostFacts, Level, Paths, Rights, SandboxId, SandboxSpec, StartInputs, Started, SubordinateIds,
     VerifiedGuest, Workspace, plan, start,
@@ -81,6 +81,14 @@ pub(crate) fn spec(level: Level) -> SandboxSpec {
             records: 1000,
             requests: 1,
             rate: 1,
+            ingress_bytes: 0,
+            streams: 1,
+            each_host: HostLimits {
+                requests: 1,
+                egress_bytes: 0,
+                ingress_bytes: 0,
+                streams: 1,
+            },
         },
         ca_pem: "-----BEGIN CERTIFICATE-----\nc2Vzc2lvbg==\n-----END CERTIFICATE-----\n".into(),
         uid_base: uid_base(number),

@@ -574,11 +574,15 @@ fn values_that_cannot_be_sent_or_scrubbed_are_refused() {
         b" leading-space-1",
         b"trailing-newline\n",
         b"ababababababababab",
+        b"-----BEGIN PRIVATE KEY-----\nMIGHAgEA\0\n-----END PRIVATE KEY-----",
+        b"-----BEGIN PRIVATE KEY-----\nMIGHAgEA\n-----END CERTIFICATE-----",
         &long,
     ] {
         let refused = fixture.put("t1", "bad", value);
         assert!(matches!(refused, Err(ChangeError::Value)));
     }
+    let key = b"-----BEGIN PRIVATE KEY-----\nMIGHAgEA\n-----END PRIVATE KEY-----";
+    assert!(fixture.put("t1", "key", key).is_ok());
     assert!(matches!(
         fixture.put("t1", "token", VALUE),
         Err(ChangeError::Taken(_))

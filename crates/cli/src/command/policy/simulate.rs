@@ -182,6 +182,16 @@ fn present(
         Some(slot @ (Slot::Header { .. } | Slot::Basic { .. } | Slot::Sigv4(_))) => {
             header(slot.header_name())
         }
+        Some(slot @ Slot::Jwt(_)) => header(slot.header_name()),
+        Some(slot @ Slot::Hmac(hmac)) => {
+            if hmac.text.reads_body() {
+                facts.body = Some(Box::new(BodySlot {
+                    slot: slot.clone(),
+                    held: Held::Nothing,
+                }));
+            }
+            header(slot.header_name())
+        }
         Some(slot @ (Slot::Form { .. } | Slot::Json { .. } | Slot::Multipart { .. })) => {
             facts.body = Some(Box::new(BodySlot {
                 slot: slot.clone(),

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `torno secret bind`: arguments → one row of the vault.
 
+mod claims;
 mod database;
+mod keyed;
 mod signed;
 mod template;
 
 use crate::stop::{Outcome, Stop};
 use crate::values;
+use claims::Claims;
 use database::Database;
+use keyed::Keyed;
 use signed::Signed;
 use template::{Asked, Minting};
 use torno_policy::binding::template::Template;
@@ -35,6 +39,10 @@ const ID_BYTES_MAX: usize = 64;
   torno secret bind bot --host gateway.example.org --in ws.json:/d/token
   torno secret bind s3 --host s3.eu-central-1.amazonaws.com --path '/bucket/**' \
       --sigv4 AKIAIOSFODNN7EXAMPLE --region eu-central-1 --service s3
+  torno secret bind hook --host hooks.example.org --path /hook \
+      --hmac 'v0:{timestamp}:{body}' --sends 'X-Request-Timestamp: {timestamp}' \
+      --sends 'X-Signature: v0={hex}'
+  torno secret bind app --host api.github.com --path /app --jwt RS256 --issuer 123456
   torno secret bind git --host git.example.org --basic x-access-token --method GET --method POST
   torno secret bind db --host db.example.org --postgres --user app --database shop --access read")]
 pub(crate) struct Bind {
@@ -92,7 +100,12 @@ pub(crate) struct Bind {
     allow_binary: bool,
     #[command(flatten)]
     signed: Signed,
-    /// When it is put in; `placeholder_or_inject` with --basic, else `placeholder`
+    #[command(flatten)]
+    keyed: Keyed,
+    #[command(flatten)]
+    claims: Claims,
+    /// When it is put in; `placeholder_or_inject` with --basic, `inject` with --hmac, else
+    /// `placeholder`
     #[arg(long, value_enum)]
     mode: Option<When>,
     /// The endpoint is http: the credential crosses the network in the clear
@@ -174,8 +187,8 @@ impl Bind {
             (Some(When::PlaceholderOrInject), _) | (None, Slot::Basic { .. }) => {
                 Mode::PlaceholderOrInject
             }
+            (Some(When::Inject), _) | (None, Slot::Hmac(_)) => Mode::Inject,
             (Some(When::Placeholder), _) | (None, _) => Mode::Placeholder,
-            (Some(When::Inject), _) => Mode::Inject,
         };
         let host = self.exact_host()?;
         let every = || match &slot {
@@ -186,11 +199,13 @@ impl Bind {
             Slot::Form { .. } | Slot::Json { .. } | Slot::Multipart { .. } => {
                 PathPattern::parse("/**").ok()
             }
-            Slot::WebsocketJson { .. } => PathPattern::parse("/**").ok(),
+            Slot::WebsocketJson { .. } | Slot::Hmac(_) | Slot::Jwt(_) => {
+                PathPattern::parse("/**").ok()
+            }
             // `database.rs` makes those.
             Slot::Postgres { .. } => None,
         };
-        let method = if slot.is_in_body() { "POST" } else { "GET" };
+        let method = if slot.reads_body() { "POST" } else { "GET" };
         let row = self.row(host, scheme, now)?;
         Ok(Binding {
             methods: or_default(&self.methods, || Method::parse(method)),
@@ -235,7 +250,8 @@ impl Bind {
     }
 
     fn slot(&self) -> Slot {
-        if let Some(slot) = self.signed.slot() {
+        let made = self.signed.slot().or_else(|| self.keyed.slot());
+        if let Some(slot) = made.or_else(|| self.claims.slot()) {
             return slot;
         }
         match (&self.place, &self.basic) {

@@ -7,7 +7,7 @@ use crate::notary::{Notary, unexpected};
 use crate::stop::{Outcome, Stop};
 use std::fmt::Write as _;
 use torno_notary_protocol::operator::{CredentialRow, OperatorReply, OperatorRequest};
-use torno_policy::binding::{Binding, Slot};
+use torno_policy::binding::{Binding, Hash, Hmac, Jwt, Slot};
 use torno_policy::names::CredentialName;
 
 async fn listed(context: &Context) -> Outcome<(Vec<CredentialRow>, Vec<Binding>)> {
@@ -73,6 +73,35 @@ pub(super) async fn list(context: &Context) -> Outcome {
     say(&text)
 }
 
+/// What is signed, and what goes out for it.
+fn signing(hmac: &Hmac) -> String {
+    let hash = match hmac.hash {
+        Hash::Sha256 => "SHA-256",
+        Hash::Sha512 => "SHA-512",
+    };
+    let fields = hmac.fields.iter();
+    let fields: Vec<_> = fields.map(|f| format!("{}: {}", f.name, f.value)).collect();
+    let text = &hmac.text;
+    format!("signing {text} by HMAC-{hash} in {}", fields.join(", "))
+}
+
+/// What is claimed.
+fn claiming(jwt: &Jwt) -> String {
+    let claims = [
+        ("sub", &jwt.subject),
+        ("aud", &jwt.audience),
+        ("kid", &jwt.key_id),
+    ];
+    let claims = claims
+        .iter()
+        .filter_map(|(name, claim)| Some((name, claim.as_ref()?)));
+    let claims: String = claims
+        .map(|(name, claim)| format!(" {name}={claim}"))
+        .collect();
+    let (issuer, seconds) = (&jwt.issuer, jwt.lifetime_seconds);
+    format!("signing a JWT by {jwt} for {seconds} s: iss={issuer}{claims}")
+}
+
 /// A binding in one line.
 pub(super) fn line(binding: &Binding) -> String {
     let words = |items: Vec<String>| items.join(" ");
@@ -100,6 +129,8 @@ pub(super) fn line(binding: &Binding) -> String {
             None => "as password".to_owned(),
         },
         Slot::Sigv4(scope) => format!("signing as {} for {scope}", scope.key_id),
+        Slot::Hmac(hmac) => signing(hmac),
+        Slot::Jwt(jwt) => claiming(jwt),
     };
     let denied = match binding.denied.len() {
         0 => String::new(),

@@ -14,6 +14,7 @@ use super::frame::{Opcode, Sender, Violation, head_bytes};
 use super::gather::Gather;
 use super::lane::{Lane, Quiet};
 use super::message::{Event, Kind, Messages};
+use crate::accept::Draw;
 use crate::connect::Upstream;
 use crate::forward::upload::{CarrySearch, Tally};
 use crate::forward::{ClientSide, Stop, Surroundings};
@@ -61,7 +62,7 @@ pub(super) async fn relay(
         let inbound = inbound(
             (from_far, &quiet),
             &mut to_client,
-            (around.released, received),
+            (around.released, received, around.draw),
         );
         both(around.live, outbound, inbound).await
     };
@@ -257,7 +258,7 @@ async fn outbound(
                     if let Some(message) = gather.take(is_last, &data).await? {
                         tally.count(&message).map_err(Ending::refused)?;
                         tally.search = CarrySearch::default();
-                        tally.usage.spend(head_bytes(&message, true))?;
+                        tally.draw.send(head_bytes(&message, true))?;
                         to.send_text(&message).await.map_err(broken)?;
                     }
                     continue;
@@ -277,7 +278,7 @@ async fn outbound(
             }
         };
         if let Some(how) = how {
-            tally.usage.spend(head_bytes(&data, true))?;
+            tally.draw.send(head_bytes(&data, true))?;
             to.push(how, &data)?;
         }
         if to.is_full() || event == Event::Close {
@@ -293,7 +294,7 @@ async fn outbound(
 async fn inbound(
     (mut from, quiet): (Source<'_>, &Quiet),
     to: &mut Lane<'_>,
-    (released, received): (&Released, &mut Received),
+    (released, received, draw): (&Released, &mut Received, &Draw),
 ) -> Result<(), Ending> {
     let broken = |error| Ending::broken(error, Stop::ClientGone);
     let mut messages = Messages::new(Sender::Server);
@@ -313,6 +314,8 @@ async fn inbound(
             more.map_err(|error| Ending::broken(error, Stop::Gone))?;
             continue;
         };
+        let came = draw.receive(head_bytes(&data, false) + data.len());
+        came.map_err(Ending::not_said)?;
         let (hits, may_pass) = search.take(event, &data);
         received.reflected = received.reflected.saturating_add(hits);
         if !may_pass {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Protocols on the way, one by one, and what each does on every entry and at every spot.
 
+mod budgets;
 mod every_entry;
 mod grpc;
 mod hiding;
+mod keyed;
 mod postgres;
 mod signatures;
 mod spots;

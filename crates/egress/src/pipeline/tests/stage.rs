@@ -203,7 +203,12 @@ impl Ask for Notary {
                 strip: yes
                     .slot
                     .iter()
-                    .filter_map(|s| s.header_name().map(str::to_owned))
+                    .flat_map(|s| {
+                        s.fields()
+                            .into_iter()
+                            .map(str::to_owned)
+                            .collect::<Vec<_>>()
+                    })
                     .collect(),
                 injection: yes.slot.map(|slot| Injection {
                     binding: BindingId::parse("b1").unwrap(),

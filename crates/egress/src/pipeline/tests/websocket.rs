@@ -569,6 +569,31 @@ async fn the_egress_budget_ends_a_websocket_with_1008() {
 }
 
 #[tokio::test]
+async fn the_ingress_budget_ends_a_websocket_with_1008() {
+    let limits = Limits {
+        ingress_bytes_max: 1000,
+        ..Limits::default()
+    };
+    let mut socket = socket_with(limits, "", "").await;
+    let mut frames = Vec::new();
+    for _ in 0..100 {
+        frames.extend(frame(TEXT, "0123456789"));
+    }
+    socket.far.write_all(&frames).await.unwrap();
+    let mut came = socket.told.len();
+    let code = loop {
+        let (first, _, payload) = heard(&mut socket.client).await.unwrap();
+        if first == CLOSE {
+            break u16::from_be_bytes([payload[0], payload[1]]);
+        }
+        came += payload.len() + 2;
+    };
+    assert_eq!(code, 1008);
+    assert!(came <= 1000, "{came}");
+    assert_eq!(socket.refused().await, Reason::LimitReached);
+}
+
+#[tokio::test]
 async fn a_revocation_cuts_an_open_websocket_at_once() {
     // ATTACK: 101
     for name in [Some(CredentialName::parse("c1").unwrap()), None] {

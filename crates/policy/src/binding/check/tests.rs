@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::binding::Pointer;
+use crate::binding::{Algorithm, Hash, Hmac, Jwt, KeyForm, Recipe, SignedField};
 use crate::binding::{Mode, PathPattern};
 use crate::names::{BindingId, CredentialName, Endpoint, Method, Port, TenantName};
 
@@ -429,4 +430,124 @@ fn a_signature_has_a_lasting_key_one_scope_and_a_client_that_signed() {
         };
         assert_eq!(always.check(), Err(BindingError::SignedAlways));
     }
+}
+
+fn signed(text: &str, fields: &[(&str, &str)]) -> Binding {
+    let field = |(name, value): &(&str, &str)| SignedField {
+        name: (*name).to_owned(),
+        value: Recipe::parse(value).unwrap(),
+    };
+    Binding {
+        slot: Slot::Hmac(Box::new(Hmac {
+            hash: Hash::Sha256,
+            key: KeyForm::Text,
+            text: Recipe::parse(text).unwrap(),
+            fields: fields.iter().map(field).collect(),
+        })),
+        ..sample()
+    }
+}
+
+#[test]
+fn a_recipe_signs_once_over_the_request_and_tells_its_time() {
+    let sent: &[(&str, &str)] = &[
+        ("x-id", "me"),
+        ("x-time", "{timestamp}"),
+        ("x-s", "v1={hex}"),
+    ];
+    for text in [
+        "{timestamp}{body}",
+        "{method}",
+        "{header:date}",
+        "a{lf}{body_sha256}",
+    ] {
+        assert_eq!(signed(text, sent).check(), Ok(()), "{text}");
+    }
+    let wrong: &[(&str, &[(&str, &str)])] = &[
+        // No signature goes out, or two do.
+        ("{body}", &[]),
+        ("{body}", &[("x-s", "v1")]),
+        ("{body}", &[("x-s", "{hex}{base64}")]),
+        ("{body}", &[("x-s", "{hex}"), ("x-t", "{hex}")]),
+        // The same field twice, or more of them than anybody needs.
+        ("{body}", &[("x-s", "{hex}"), ("x-s", "a")]),
+        (
+            "{body}",
+            &[
+                ("x-s", "{hex}"),
+                ("a", "a"),
+                ("b", "b"),
+                ("c", "c"),
+                ("d", "d"),
+            ],
+        ),
+        // Nothing of the request is signed, or a time that nobody is told.
+        ("fixed", sent),
+        ("{timestamp}", sent),
+        ("{timestamp_ms}{body}", sent),
+        ("{timestamp}{body}", &[("x-s", "{hex}")]),
+        // It covers itself, or what goes out has more than it may.
+        ("{body}{hex}", sent),
+        ("{header:x-s}{body}", sent),
+        ("{header:x-time}{body}", sent),
+        ("{body}", &[("x-s", "{hex}{body}")]),
+        ("{body}", &[("x-s", "{hex}{lf}")]),
+        ("{body}", &[("x-s", "{hex}{header:date}")]),
+    ];
+    for (text, fields) in wrong {
+        let check = signed(text, fields).check();
+        assert_eq!(check, Err(BindingError::Hmac), "{text} {fields:?}");
+    }
+    for name in ["host", "content-length", "cookie", "X-S", "x s", ""] {
+        assert!(
+            signed("{body}", &[(name, "{hex}")]).check().is_err(),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn claims_are_visible_texts_for_ten_minutes_at_most() {
+    let claims = |issuer: &str, audience: Option<&str>, lifetime_seconds: u16| Binding {
+        slot: Slot::Jwt(Box::new(Jwt {
+            algorithm: Algorithm::ES256,
+            issuer: issuer.to_owned(),
+            subject: None,
+            audience: audience.map(str::to_owned),
+            key_id: None,
+            lifetime_seconds,
+        })),
+        ..sample()
+    };
+    assert_eq!(claims("1", Some("https://far.test/"), 600).check(), Ok(()));
+    let long = "a".repeat(257);
+    for (issuer, audience, lifetime) in [
+        ("", None, 600),
+        (long.as_str(), None, 600),
+        ("a b", None, 600),
+        ("a", Some(""), 600),
+        ("a", Some("a\n"), 600),
+        ("a", None, 601),
+        ("a", None, 119),
+    ] {
+        let check = claims(issuer, audience, lifetime).check();
+        assert_eq!(
+            check,
+            Err(BindingError::Claims),
+            "{issuer} {audience:?} {lifetime}"
+        );
+    }
+}
+
+#[test]
+fn two_bindings_that_write_one_field_contest_it() {
+    let slot = |name: &str| signed("{body}", &[("x-time", "a"), (name, "{hex}")]).slot;
+    let header = |name: &str| Slot::Header {
+        name: name.to_owned(),
+        scheme: None,
+    };
+    assert!(slot("x-s").contests(&slot("x-other")));
+    assert!(slot("x-s").contests(&header("x-time")));
+    assert!(header("x-time").contests(&slot("x-s")));
+    assert!(!slot("x-s").contests(&header("x-other")));
 }

@@ -20,7 +20,15 @@ pub(super) enum Seen {
 pub(super) fn header(binding: &Binding) -> Option<&str> {
     match &binding.slot {
         Slot::Header { name, .. } => Some(name),
-        Slot::Basic { .. } | Slot::Sigv4(_) => Some("authorization"),
+        Slot::Basic { .. } | Slot::Sigv4(_) | Slot::Jwt(_) => Some("authorization"),
+        Slot::Hmac(hmac) => {
+            let fields = hmac.fields.iter();
+            let mut signed = fields.filter(|field| {
+                let said = field.value.to_string();
+                said.contains("{hex}") || said.contains("{base64}")
+            });
+            signed.next().map(|field| field.name.as_str())
+        }
         _ => None,
     }
 }
@@ -31,10 +39,11 @@ pub(super) fn is_said_later(binding: &Binding) -> bool {
 
 /// A body that must be read for this binding first.
 pub(super) fn is_unread(binding: &Binding, facts: &RequestFacts) -> bool {
-    let in_body = matches!(
-        binding.slot,
-        Slot::Form { .. } | Slot::Json { .. } | Slot::Multipart { .. }
-    );
+    let in_body = match &binding.slot {
+        Slot::Form { .. } | Slot::Json { .. } | Slot::Multipart { .. } => true,
+        Slot::Hmac(hmac) => hmac.text.to_string().contains("{body"),
+        _ => false,
+    };
     in_body && facts.body.as_ref().map(|read| &read.slot) != Some(&binding.slot)
 }
 
@@ -60,7 +69,11 @@ pub(super) fn is_inside(binding: &Binding, seen: Option<Seen>, one: &Presented) 
             there && one.location == Location::Slot
         }
         Slot::WebsocketJson { .. } | Slot::Postgres { .. } => false,
-        Slot::Header { .. } | Slot::Basic { .. } | Slot::Sigv4(_) => {
+        Slot::Header { .. }
+        | Slot::Basic { .. }
+        | Slot::Sigv4(_)
+        | Slot::Hmac(_)
+        | Slot::Jwt(_) => {
             let name = header(binding).unwrap().to_owned();
             one.location == Location::Header(name)
         }
@@ -70,12 +83,12 @@ pub(super) fn is_inside(binding: &Binding, seen: Option<Seen>, one: &Presented) 
 pub(super) fn seen(binding: &Binding, facts: &RequestFacts) -> Option<Seen> {
     match &binding.slot {
         Slot::Header { .. } | Slot::Basic { .. } | Slot::WebsocketJson { .. } => None,
-        Slot::Postgres { .. } => None,
+        Slot::Postgres { .. } | Slot::Jwt(_) => None,
         Slot::Sigv4(_) => {
             let query = facts.path.query().unwrap_or("").to_lowercase();
             query.contains("x-amz-signature=").then_some(Seen::Own)
         }
-        Slot::Form { .. } | Slot::Json { .. } | Slot::Multipart { .. } => {
+        Slot::Form { .. } | Slot::Json { .. } | Slot::Multipart { .. } | Slot::Hmac(_) => {
             let read = facts.body.as_ref()?;
             (read.slot == binding.slot).then_some(match read.held {
                 Held::Nothing => Seen::Nothing,

@@ -251,3 +251,75 @@ fn a_signature_names_key_region_and_service_and_nothing_else() {
     assert!(wrong(&[&all[..], &["--basic", "u"]].concat()));
     assert!(wrong(&[&all[..], &["--in", "query:key"]].concat()));
 }
+
+#[test]
+fn a_signature_by_recipe_names_what_is_signed_and_what_goes_out() {
+    let all = [
+        "--hmac",
+        "v0:{timestamp}:{body}",
+        "--sends",
+        "X-Request-Timestamp: {timestamp}",
+        "--sends",
+        "X-Signature: v0={hex}",
+    ];
+    let row = bind(&all).unwrap();
+    assert_eq!(row.slot.to_string(), "hmac:x-signature");
+    assert_eq!(row.slot.fields(), ["x-request-timestamp", "x-signature"]);
+    assert_eq!((row.mode, row.methods[0].as_str()), (Mode::Inject, "POST"));
+    let line = crate::command::secret::shown::line(&row);
+    let said = "signing v0:{timestamp}:{body} by HMAC-SHA-256 in x-request-timestamp: \
+                {timestamp}, x-signature: v0={hex}";
+    assert!(line.contains(said), "{line}");
+    let get = bind(&[
+        "--hmac",
+        "{target}",
+        "--sends",
+        "X-S: {hex}",
+        "--mode",
+        "placeholder",
+    ]);
+    let get = get.unwrap();
+    assert_eq!(
+        (get.mode, get.methods[0].as_str()),
+        (Mode::Placeholder, "GET")
+    );
+    // Two signatures, and a time that nobody is told.
+    assert!(bind(&[&all[..], &["--sends", "X-More: {hex}"]].concat()).is_err());
+    assert!(bind(&[&all[..2], &all[4..]].concat()).is_err());
+    let wrong = |more: &[&str]| {
+        let host = ["torno", "api", "--host", "api.example.org"];
+        Line::try_parse_from(host.iter().chain(more)).is_err()
+    };
+    assert!(wrong(&all[..2]));
+    assert!(wrong(&all[2..]));
+    assert!(wrong(&["--hmac", "{nothing}", "--sends", "X-S: {hex}"]));
+    assert!(wrong(&["--hmac", "{body}", "--sends", "X-S={hex}"]));
+    assert!(wrong(&[&all[..], &["--header", "x-s"]].concat()));
+    assert!(wrong(
+        &[&all[..], &["--jwt", "ES256", "--issuer", "a"]].concat()
+    ));
+}
+
+#[test]
+fn claims_are_what_was_typed_and_nothing_else() {
+    let row = bind(&["--jwt", "RS256", "--issuer", "123"]).unwrap();
+    assert_eq!(row.slot.to_string(), "jwt:RS256");
+    assert_eq!(row.mode, Mode::Placeholder);
+    let line = crate::command::secret::shown::line(&row);
+    assert!(
+        line.contains("signing a JWT by RS256 for 600 s: iss=123"),
+        "{line}"
+    );
+    let long = ["--jwt", "ES256", "--issuer", "a", "--lifetime", "11m"];
+    assert!(bind(&long).is_err());
+    let wrong = |more: &[&str]| {
+        let host = ["torno", "api", "--host", "api.example.org"];
+        Line::try_parse_from(host.iter().chain(more)).is_err()
+    };
+    assert!(wrong(&["--jwt", "RS256"]));
+    assert!(wrong(&["--jwt", "none", "--issuer", "a"]));
+    assert!(wrong(&["--issuer", "a"]));
+    assert!(wrong(&[
+        "--jwt", "RS256", "--issuer", "a", "--scheme", "token"
+    ]));
+}

@@ -159,6 +159,10 @@ async fn answer(mut tcp: TcpStream, kind: Far, acceptor: tokio_rustls::TlsAccept
 }
 
 async fn staged(kind: Far, access: Access) -> (Stage, Told) {
+    staged_with(kind, access, crate::Limits::default()).await
+}
+
+async fn staged_with(kind: Far, access: Access, limits: crate::Limits) -> (Stage, Told) {
     let (origin, identity, told) = far_end(kind).await;
     let notary = Notary::new(move |facts| {
         assert_eq!(facts.endpoint.scheme, Scheme::Postgres);
@@ -171,7 +175,6 @@ async fn staged(kind: Far, access: Access) -> (Stage, Told) {
         })
     });
     let script = fixed("");
-    let limits = crate::Limits::default();
     (
         stage_at(notary, (&identity, origin), script, limits).await,
         told,
@@ -304,6 +307,65 @@ async fn a_session_is_told_to_read_is_searched_and_refused_in_step() {
         .collect();
     assert_eq!(methods, ["START", "READ", "WRITE"]);
     assert_eq!(asked[0].path.path(), "/shop/app");
+}
+
+#[tokio::test]
+async fn a_session_of_a_database_has_its_budgets_too() {
+    let host = crate::HostLimits::default;
+    for (limits, rule) in [
+        (
+            crate::HostLimits {
+                egress_bytes_max: 600,
+                ..host()
+            },
+            "limits.each_host.egress",
+        ),
+        (
+            crate::HostLimits {
+                ingress_bytes_max: 600,
+                ..host()
+            },
+            "limits.each_host.ingress",
+        ),
+        (
+            crate::HostLimits {
+                streams_max: 0,
+                ..host()
+            },
+            "limits.each_host.streams",
+        ),
+    ] {
+        let limits = crate::Limits {
+            each_host: limits,
+            ..crate::Limits::default()
+        };
+        let (stage, _told) = staged_with(Far::Good, Access::Write, limits).await;
+        let (mut io, mut read, mut heard) = log_in(&stage, placeholder().as_str()).await;
+        for _ in 0..50 {
+            let query = messages(&[(b'Q', b"select 1\0")]);
+            if io.write_all(&query).await.is_err() {
+                break;
+            }
+            while let Some((kind, body)) = message(&mut io, &mut read).await {
+                heard.push((kind, body));
+                if kind == b'Z' {
+                    break;
+                }
+            }
+        }
+        let told = heard.iter().rev().find(|(kind, _)| *kind == b'E').unwrap();
+        let told = String::from_utf8_lossy(&told.1).into_owned();
+        assert!(
+            told.contains("53400") && told.contains(rule),
+            "{rule}: {told}"
+        );
+        let outcomes = stage.notary.outcomes.lock().unwrap();
+        let by = |outcome: &torno_notary_protocol::gate::Outcome| match &outcome.end {
+            torno_notary_protocol::gate::End::Refused(refusal) => refusal.rule.as_str() == rule,
+            _ => false,
+        };
+        assert!(outcomes.iter().any(by), "{rule}: {outcomes:?}");
+    }
 }
 
 #[tokio::test]
