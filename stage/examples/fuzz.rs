@@ -283,6 +283,21 @@ const TARGETS: [Target; 22] = [
         ],
     },
     Target {
+        name: "set_cookie",
+        run: torno_egress::fuzz::fuzz_set_cookie,
+        words: &[
+            b"sid=0123456789abcdef",
+            b"; Path=/a",
+            b"; Domain=allow.test",
+            b"; Max-Age=-1",
+            b"; Expires=Sun, 06 Nov 2094 08:49:37 GMT",
+            b"__Host-",
+            b"__secure-",
+            b"; Secure",
+            b"\n",
+        ],
+    },
+    Target {
         name: "minted",
         run: torno_egress::fuzz::fuzz_minted,
         words: &[

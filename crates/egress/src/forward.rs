@@ -15,8 +15,10 @@ pub(crate) use upload::Upload;
 
 use crate::accept::{Limits, Usage};
 use crate::connect::Upstream;
-use crate::inject::{Injected, OutgoingHead};
+use crate::cookies::Place;
+use crate::inject::{Injected, OutgoingHead, unix_seconds};
 use crate::normalize::{Request, Tripwires};
+use crate::ports::Clock;
 use crate::refuse::Fault;
 use crate::report::Reporter;
 use crate::revoke::Live;
@@ -87,6 +89,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) tripwires: &'a Tripwires,
     /// Bodies of this exchange may quote tripwires.
     pub(crate) transcripts: bool,
+    /// For how long cookies last.
+    pub(crate) clock: &'a dyn Clock,
     /// How many bodies and messages may be held whole.
     pub(crate) ahead: &'a Arc<Semaphore>,
 }
@@ -109,7 +113,11 @@ pub(crate) async fn forward(
         search: CarrySearch::default(),
         tripwires: around.tripwires.of_body(around.transcripts),
     };
-    let Injected { head, message } = injected;
+    let Injected {
+        head,
+        message,
+        keeping,
+    } = injected;
     let wait = around.limits.body_wait;
     send_head(upstream, head, &mut upload, &mut tally, wait).await?;
     let download = Download {
@@ -119,6 +127,12 @@ pub(crate) async fn forward(
         keep_alive: request.keep_alive,
         received: &mut reporter.received,
         wait: around.limits.body_wait,
+        keeping: keeping.as_ref().map(|keeping| Place {
+            keeping,
+            endpoint: &request.facts.endpoint,
+            path: request.facts.path.path(),
+            now: unix_seconds(around.clock.now()),
+        }),
         minting: (upstream.credential.is_some() && !request.is_safe()).then_some(Minting {
             ask: reporter.ask.as_ref(),
             record: reporter.record,

@@ -147,6 +147,7 @@ impl Pipeline {
     pub fn revoke(&self, credential: Option<&CredentialName>) {
         self.revocations.revoke(credential);
         self.pool.forget(credential);
+        self.released.forget_cookies(credential);
     }
 }
 
@@ -312,6 +313,7 @@ impl Pipeline {
             random: self.random,
             tripwires: &self.tripwires,
             transcripts,
+            clock: self.ports.clock.as_ref(),
             ahead: &self.ahead,
         }
     }

@@ -16,13 +16,14 @@ pub(crate) use unpack::Unpack;
 #[cfg(test)]
 pub(crate) use unpack::tests as packed;
 
+use crate::cookies::{Jar, Place, Sent, Taken};
 use crate::refuse::Fault;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use torno_notary_protocol::gate::Injection;
 use torno_notary_protocol::transit::CredentialInTransit;
-use torno_policy::names::Endpoint;
+use torno_policy::names::{CredentialName, Endpoint};
 use torno_policy::{Reason, Refusal};
 use zeroize::Zeroizing;
 
@@ -38,6 +39,14 @@ impl Secret {
             value: Zeroizing::new(value.to_vec()),
             placeholder: placeholder.to_owned(),
         }
+    }
+
+    pub(crate) fn is(&self, value: &[u8]) -> bool {
+        self.value.as_slice() == value
+    }
+
+    pub(crate) fn byte_count(&self) -> usize {
+        self.value.len()
     }
 }
 
@@ -58,6 +67,7 @@ struct Inner {
     secrets: Vec<Secret>,
     /// Values that far ends made, by what stands for them.
     minted: HashMap<String, Minted>,
+    jar: Jar,
     scrubber: Option<Arc<Scrubber>>,
     endpoints: HashSet<Endpoint>,
 }
@@ -131,6 +141,34 @@ impl Released {
         minted.map(|minted| Arc::clone(&minted.value))
     }
 
+    /// Takes up the cookies that an answer sets. All later answers are searched for them, and what
+    /// its endpoint sets from now on goes into no sandbox.
+    pub(crate) fn keep_cookies<'l>(
+        &self,
+        place: Place<'_>,
+        lines: impl Iterator<Item = &'l [u8]>,
+    ) -> Taken {
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        let taken = inner.jar.take(place, lines);
+        if taken.is_news {
+            inner.endpoints.insert(place.endpoint.clone());
+            self.search_anew(&mut inner);
+        }
+        taken
+    }
+
+    /// The cookies that go into a request.
+    pub(crate) fn cookies(&self, place: Place<'_>) -> Vec<Sent> {
+        let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        inner.jar.sent(place)
+    }
+
+    /// Cookies that a revoked credential earned are gone; answers are still searched for them.
+    pub(crate) fn forget_cookies(&self, credential: Option<&CredentialName>) {
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        inner.jar.forget(credential);
+    }
+
     /// The watch of this number is taken up: all of its secrets are known here.
     pub(crate) fn take_up(&self, watch: u64) {
         self.watch.fetch_max(watch, Ordering::AcqRel);
@@ -156,9 +194,14 @@ impl Released {
             value: Zeroizing::new(value.to_vec()),
             placeholder: placeholder.to_owned(),
         });
-        inner.scrubber = Some(Arc::new(Scrubber::new(&inner.secrets)));
-        self.version.fetch_add(1, Ordering::Release);
+        self.search_anew(inner);
         Ok(())
+    }
+
+    fn search_anew(&self, inner: &mut Inner) {
+        let all = inner.secrets.iter().chain(inner.jar.searched());
+        inner.scrubber = Some(Arc::new(Scrubber::new(all)));
+        self.version.fetch_add(1, Ordering::Release);
     }
 
     /// Whether nothing was released yet.

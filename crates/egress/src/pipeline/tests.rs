@@ -4,6 +4,7 @@
 mod ahead;
 mod answers;
 mod bodies;
+mod cookies;
 mod entries;
 mod framing;
 mod http2;

@@ -2,7 +2,9 @@
 //! Small random worlds: few hosts, methods and names, so that rules, bindings and requests meet
 //! often and every reason is reached.
 
-use torno_policy::binding::{Binding, Denied, Held, Mode, PathPattern, Pointer, Sigv4, Slot};
+use torno_policy::binding::{
+    Answers, Binding, Denied, Held, Mode, PathPattern, Pointer, Sigv4, Slot,
+};
 use torno_policy::decide::{IssuedPlaceholder, Layers};
 use torno_policy::document;
 use torno_policy::facts::{
@@ -434,6 +436,7 @@ fn binding(dice: &mut Dice, at: usize, named: &[CredentialName]) -> Binding {
         methods: methods(&dice.some(&METHODS)),
         paths,
         denied: denied.into_iter().collect(),
+        answers: Answers::default(),
         mode: match slot {
             Slot::Sigv4(_) => Mode::Placeholder,
             _ => dice.pick(&[Mode::Placeholder, Mode::PlaceholderOrInject, Mode::Inject]),

@@ -2,12 +2,14 @@
 //! `torno secret bind`: arguments → one row of the vault.
 
 mod database;
+mod kept;
 mod signed;
 mod template;
 
 use crate::stop::{Outcome, Stop};
 use crate::values;
 use database::Database;
+use kept::Kept;
 use signed::Signed;
 use template::{Asked, Minting};
 use torno_policy::binding::template::Template;
@@ -33,6 +35,10 @@ const ID_BYTES_MAX: usize = 64;
   torno secret bind bot --host bots.example.org --in 'path:/bot{credential}/**'
   torno secret bind app --host login.example.org --path /oauth/token --in form:client_secret
   torno secret bind bot --host gateway.example.org --in ws.json:/d/token
+  torno secret bind shop --host shop.example.org --in form:password --cookies broker \
+      --method POST --method GET --path /login --path '/account/**'
+  torno secret bind app --host login.example.org --basic client --mode placeholder \
+      --method POST --path /oauth/token --token-endpoint /oauth/token
   torno secret bind s3 --host s3.eu-central-1.amazonaws.com --path '/bucket/**' \
       --sigv4 AKIAIOSFODNN7EXAMPLE --region eu-central-1 --service s3
   torno secret bind git --host git.example.org --basic x-access-token --method GET --method POST
@@ -92,6 +98,8 @@ pub(crate) struct Bind {
     allow_binary: bool,
     #[command(flatten)]
     signed: Signed,
+    #[command(flatten)]
+    kept: Kept,
     /// When it is put in; `placeholder_or_inject` with --basic, else `placeholder`
     #[arg(long, value_enum)]
     mode: Option<When>,
@@ -227,6 +235,7 @@ impl Bind {
             methods: or_default(&self.methods, || Method::parse("GET")),
             paths: Vec::new(),
             denied: Vec::new(),
+            answers: self.kept.answers(),
             slot: self.header_slot(),
             mode: Mode::Placeholder,
             expires_at: self.expires.map(|seconds| now.saturating_add(seconds)),

@@ -7,7 +7,7 @@ use crate::notary::{Notary, unexpected};
 use crate::stop::{Outcome, Stop};
 use std::fmt::Write as _;
 use torno_notary_protocol::operator::{CredentialRow, OperatorReply, OperatorRequest};
-use torno_policy::binding::{Binding, Slot};
+use torno_policy::binding::{Answers, Binding, Cookies, Slot};
 use torno_policy::names::CredentialName;
 
 async fn listed(context: &Context) -> Outcome<(Vec<CredentialRow>, Vec<Binding>)> {
@@ -108,9 +108,10 @@ pub(super) fn line(binding: &Binding) -> String {
             binding.credential
         ),
     };
+    let kept = kept(&binding.answers);
     let until = binding.expires_at.map(clock::seconds);
     crate::printable::line(&format!(
-        "{}: {} {} {} {place}{}{denied}",
+        "{}: {} {} {} {place}{}{kept}{denied}",
         binding.id,
         binding.endpoint,
         words(binding.methods.iter().map(ToString::to_string).collect()),
@@ -119,4 +120,16 @@ pub(super) fn line(binding: &Binding) -> String {
             .map(|until| format!(" until {until}"))
             .unwrap_or_default()
     ))
+}
+
+/// What stays outside of its answers.
+fn kept(answers: &Answers) -> String {
+    let mut text = String::new();
+    if answers.cookies == Cookies::Broker {
+        text.push_str(", cookies kept");
+    }
+    for path in &answers.token_endpoints {
+        let _ = write!(text, ", tokens at {path}");
+    }
+    text
 }
