@@ -7,6 +7,7 @@ mod body;
 mod cookie;
 mod message;
 mod password;
+mod refresh;
 mod sign;
 mod slot;
 
@@ -132,7 +133,7 @@ fn render(
 ) -> Result<Injected, Refusal> {
     take_up(&unlocked.watched, released)?;
     let path = &request.facts.path;
-    let mut message = None;
+    let (mut message, read) = (None, upload.ahead.len());
     let minted = allowed.injection.as_ref().filter(|_| allowed.minted);
     let minted = minted.and_then(|i| released.minted(&i.placeholder, &allowed.endpoint));
     let injected = minted.as_deref().or(unlocked.injected.as_ref());
@@ -163,6 +164,7 @@ fn render(
         (None, _) => slot::unfilled(path),
     };
     let filled = filled.ok_or_else(|| unusable(ONE_PLACE))?;
+    refresh::fill(allowed, (request, upload), (released, read))?;
     released.take_up(unlocked.watch);
     drop(unlocked);
     let sending = Sending {

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use torno_notary_protocol::gate::Injection;
 use torno_notary_protocol::transit::CredentialInTransit;
-use torno_policy::names::{CredentialName, Endpoint};
+use torno_policy::names::{BindingId, CredentialName, Endpoint};
 use torno_policy::{Reason, Refusal};
 use zeroize::Zeroizing;
 
@@ -76,6 +76,27 @@ struct Inner {
 struct Minted {
     endpoint: Endpoint,
     value: Arc<CredentialInTransit>,
+    refresh: Option<RefreshedAt>,
+}
+
+/// Which binding's token endpoint made a refresh token, and at which path.
+struct RefreshedAt {
+    binding: BindingId,
+    path: String,
+}
+
+/// A token endpoint: where refresh tokens are made, and taken back.
+#[derive(Clone, Copy)]
+pub(crate) struct Refreshing<'a> {
+    pub(crate) binding: &'a BindingId,
+    pub(crate) endpoint: &'a Endpoint,
+    pub(crate) path: &'a str,
+}
+
+impl RefreshedAt {
+    fn is_at(&self, path: &str) -> bool {
+        self.path == path
+    }
 }
 
 impl Released {
@@ -116,7 +137,7 @@ impl Released {
     pub(crate) fn keep_minted(
         &self,
         placeholder: &str,
-        endpoint: &Endpoint,
+        (endpoint, refreshing): (&Endpoint, Option<Refreshing<'_>>),
         value: &Zeroizing<Vec<u8>>,
     ) -> Result<(), Refusal> {
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
@@ -124,6 +145,10 @@ impl Released {
         let minted = Minted {
             endpoint: endpoint.clone(),
             value: Arc::new(CredentialInTransit::new(value.clone())),
+            refresh: refreshing.map(|at| RefreshedAt {
+                binding: at.binding.clone(),
+                path: at.path.to_owned(),
+            }),
         };
         inner.minted.insert(placeholder.to_owned(), minted);
         Ok(())
@@ -139,6 +164,28 @@ impl Released {
         let minted = inner.minted.get(placeholder);
         let minted = minted.filter(|minted| minted.endpoint == *endpoint);
         minted.map(|minted| Arc::clone(&minted.value))
+    }
+
+    /// The refresh token that the placeholder stands for, at the token endpoint that made it.
+    pub(crate) fn refresh(
+        &self,
+        placeholder: &str,
+        at: Refreshing<'_>,
+    ) -> Option<Arc<CredentialInTransit>> {
+        let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        let minted = inner.minted.get(placeholder)?;
+        let made = minted.refresh.as_ref()?;
+        let is_here = minted.endpoint == *at.endpoint && made.is_at(at.path);
+        (is_here && made.binding == *at.binding).then(|| Arc::clone(&minted.value))
+    }
+
+    /// Whether a refresh token was made here.
+    pub(crate) fn has_refreshed_at(&self, endpoint: &Endpoint, path: &str) -> bool {
+        let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        inner.minted.values().any(|minted| {
+            let made = minted.refresh.as_ref();
+            minted.endpoint == *endpoint && made.is_some_and(|made| made.is_at(path))
+        })
     }
 
     /// Takes up the cookies that an answer sets. All later answers are searched for them, and what

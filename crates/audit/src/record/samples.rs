@@ -333,4 +333,4 @@ pub(crate) fn kind(event: &Event) -> &'static str {
 }
 
 /// The number of arms of [`kind`].
-pub(crate) const KINDS: usize = 36;
+pub(crate) const KINDS: usize = 37;

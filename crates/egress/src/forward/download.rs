@@ -123,10 +123,13 @@ impl Download<'_> {
         answer: &mut Answer,
         source: &mut Source<'_>,
     ) -> Result<Option<ReadAhead>, Stop> {
-        if self.minting.is_some() && minting::may_mint(answer) {
-            minting::read_ahead(answer, source).await.map(Some)
-        } else {
-            Ok(None)
+        match self.minting {
+            Some(minting) if minting::may_mint(answer, &minting)? => {
+                let ahead = minting::read_ahead(answer, source).await?;
+                minting.check_length(&ahead)?;
+                Ok(Some(ahead))
+            }
+            Some(_) | None => Ok(None),
         }
     }
 

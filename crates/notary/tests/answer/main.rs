@@ -10,6 +10,7 @@
 )]
 
 mod content;
+mod keeping;
 mod minted;
 mod pace;
 mod release;
@@ -32,7 +33,7 @@ use torno_notary_protocol::gate::{
 use torno_notary_protocol::operator::{OperatorReply, OperatorRequest, UnsealKind};
 use torno_notary_protocol::receipt::{ReceiptKey, VALID_MS};
 use torno_notary_protocol::transit::CredentialInTransit;
-use torno_policy::binding::{Answers, Binding, Mode, PathPattern, Slot};
+use torno_policy::binding::{Answers, Binding, Cookies, Mode, PathPattern, Slot};
 use torno_policy::decision::{Reason, Refusal};
 use torno_policy::document::{DocumentDigest, Preset, Presets, digest, digest_with};
 use torno_policy::facts::{Act, Entry as Way, Location, Presented, RequestFacts, ToolFacts};

@@ -83,7 +83,8 @@ impl Binding {
     /// of an earlier one, and never the credential.
     #[must_use]
     pub fn has_no_place(&self, method: &Method) -> bool {
-        self.slot.is_in_body() && is_bodiless(method)
+        let brokers = self.answers.cookies == Cookies::Broker;
+        brokers && self.slot.is_in_body() && is_bodiless(method)
     }
 }
 

@@ -3,7 +3,7 @@
 //! often and every reason is reached.
 
 use torno_policy::binding::{
-    Answers, Binding, Denied, Held, Mode, PathPattern, Pointer, Sigv4, Slot,
+    Answers, Binding, Cookies, Denied, Held, Mode, PathPattern, Pointer, Sigv4, Slot,
 };
 use torno_policy::decide::{IssuedPlaceholder, Layers};
 use torno_policy::document;
@@ -436,7 +436,14 @@ fn binding(dice: &mut Dice, at: usize, named: &[CredentialName]) -> Binding {
         methods: methods(&dice.some(&METHODS)),
         paths,
         denied: denied.into_iter().collect(),
-        answers: Answers::default(),
+        answers: Answers {
+            cookies: if at == 1 {
+                Cookies::Drop
+            } else {
+                Cookies::Broker
+            },
+            ..Answers::default()
+        },
         mode: match slot {
             Slot::Sigv4(_) => Mode::Placeholder,
             _ => dice.pick(&[Mode::Placeholder, Mode::PlaceholderOrInject, Mode::Inject]),

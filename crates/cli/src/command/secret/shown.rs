@@ -10,7 +10,7 @@ use torno_notary_protocol::operator::{CredentialRow, OperatorReply, OperatorRequ
 use torno_policy::binding::{Answers, Binding, Cookies, Slot};
 use torno_policy::names::CredentialName;
 
-async fn listed(context: &Context) -> Outcome<(Vec<CredentialRow>, Vec<Binding>)> {
+pub(super) async fn listed(context: &Context) -> Outcome<(Vec<CredentialRow>, Vec<Binding>)> {
     let notary = Notary::open(context).await?;
     match notary.ask(&OperatorRequest::List).await? {
         OperatorReply::Listed {
