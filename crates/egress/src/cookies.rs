@@ -30,7 +30,7 @@ const BYTES_MAX: usize = 6 * 1024;
 /// is set for a further one goes nowhere.
 const BINDINGS_MAX: usize = 4;
 /// LIMIT: values that were replaced and are still searched for, since the far end may honour them.
-const REPLACED_MAX: usize = 8;
+const REPLACED_MAX: usize = 4;
 /// LIMIT: the shortest value that answers are searched for, as for any secret.
 const SEARCHED_BYTES_MIN: usize = 12;
 

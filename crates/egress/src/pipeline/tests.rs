@@ -4,7 +4,6 @@
 mod ahead;
 mod answers;
 mod bodies;
-mod cookies;
 mod entries;
 mod framing;
 mod http2;

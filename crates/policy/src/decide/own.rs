@@ -2,9 +2,9 @@
 //! `exclusive`: the client's own credentials.
 //!
 //! On an endpoint that a credential of the session is bound to, none goes through: mode `inject`
-//! replaces the one in its slot, cookies that the gate keeps replace all of the client's, everything
-//! else is refused, whatever a rule says (an attacker's own key at an allowed host carries data
-//! out). On any other endpoint one goes through only where
+//! replaces the one in its slot, cookies that the gate keeps replace all of the client's, and
+//! everything else is refused, whatever a rule says (an attacker's own key at an allowed host
+//! carries data out). On any other endpoint one goes through only where
 //! a rule for that exact host says `own_credentials = true`. A `cookie` counts like the others, and
 //! so does what stands in the parameter or segment that such a binding fills, and in the place of a
 //! body that was read for one; so does a presigned URL where such a binding signs.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Protocols on the way, one by one, and what each does on every entry and at every spot.
 
+mod cookies;
 mod every_entry;
 mod grpc;
 mod hiding;
