@@ -113,7 +113,7 @@ pub fn decide(layers: &Layers<'_>, act: &Act) -> Decision {
             watched: watched(layers, act, explanation.injection.as_ref()),
             transcripts: explanation.transcripts,
             injection: explanation.injection,
-            keeping: explanation.keeping,
+            keeping: explanation.keeping.map(Box::new),
             rule,
             layer,
         }),

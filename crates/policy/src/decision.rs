@@ -45,7 +45,7 @@ pub struct Permit {
     pub(crate) generation: Generation,
     pub(crate) endpoint: Option<Endpoint>,
     pub(crate) injection: Option<PermittedInjection>,
-    pub(crate) keeping: Option<PermittedKeeping>,
+    pub(crate) keeping: Option<Box<PermittedKeeping>>,
     pub(crate) watched: Vec<CredentialName>,
     pub(crate) transcripts: bool,
     pub(crate) rule: RuleName,
@@ -105,7 +105,7 @@ impl Permit {
     /// What is kept of its answer.
     #[must_use]
     pub fn keeping(&self) -> Option<&PermittedKeeping> {
-        self.keeping.as_ref()
+        self.keeping.as_deref()
     }
     /// The credential whose authority goes out: itself, or by the cookies that it earned.
     #[must_use]

@@ -153,13 +153,6 @@ fn canary(shape: &str) -> Outcome<String> {
     let read =
         std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random));
     read.map_err(|error| Stop::new("no random bytes for a canary").because(&error))?;
-    let letter =
-        |byte: &u8| char::from(b"0123456789abcdefghijkmnpqrstuvwx"[usize::from(byte % 32)]);
-    Ok(random
-        .iter()
-        .map(letter)
-        .fold(shape.to_owned(), |mut text, one| {
-            text.push(one);
-            text
-        }))
+    let text = data_encoding::BASE32_NOPAD.encode(&random).to_lowercase();
+    Ok(format!("{shape}{text}"))
 }

@@ -132,17 +132,14 @@ impl<'b> Probed<'b> {
 /// The shortest path of a pattern.
 fn concrete(pattern: &PathPattern) -> String {
     let text = pattern.to_string();
-    let text = text.strip_suffix("/**").map_or(text.clone(), |front| {
-        if front.is_empty() {
-            "/".to_owned()
-        } else {
-            front.to_owned()
-        }
-    });
-    text.split('/')
-        .map(|segment| if segment == "*" { SEGMENT } else { segment })
-        .collect::<Vec<_>>()
-        .join("/")
+    let text = match text.strip_suffix("/**") {
+        Some("") => "/",
+        Some(front) => front,
+        None => &text,
+    };
+    let segments = text.split('/');
+    let segments = segments.map(|segment| if segment == "*" { SEGMENT } else { segment });
+    segments.collect::<Vec<_>>().join("/")
 }
 
 #[cfg(test)]
