@@ -47,7 +47,7 @@ const HTTP: &[&[u8]] = &[
     b"\\",
 ];
 
-const TARGETS: [Target; 22] = [
+const TARGETS: [Target; 23] = [
     Target {
         name: "request_head",
         run: torno_egress::fuzz::fuzz_request_head,
@@ -280,6 +280,21 @@ const TARGETS: [Target; 22] = [
             b"\0\x1f\x8b\x08",
             b"\x01\0\0",
             b"\x02\x04\0a",
+        ],
+    },
+    Target {
+        name: "set_cookie",
+        run: torno_egress::fuzz::fuzz_set_cookie,
+        words: &[
+            b"sid=0123456789abcdef",
+            b"; Path=/a",
+            b"; Domain=allow.test",
+            b"; Max-Age=-1",
+            b"; Expires=Sun, 06 Nov 2094 08:49:37 GMT",
+            b"__Host-",
+            b"__secure-",
+            b"; Secure",
+            b"\n",
         ],
     },
     Target {

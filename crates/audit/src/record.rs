@@ -12,7 +12,7 @@ use crate::request::{
 };
 use crate::text::{List, LongText, ShortText};
 use serde::{Deserialize, Serialize};
-use torno_policy::binding::{Mode, PathPattern};
+use torno_policy::binding::{Cookies, Mode, PathPattern};
 use torno_policy::decision::{Layer, Reason};
 use torno_policy::grant::Isolation;
 use torno_policy::names::{
@@ -122,6 +122,15 @@ pub enum Event {
         credential: CredentialName,
         /// How many.
         count: u32,
+    },
+    /// The far end set cookies that the gate keeps; the sandbox got markers.
+    CookiesKept {
+        /// The decision of that request.
+        decision: RecordSeq,
+        /// The credential that earned them: where it may go, they may.
+        credential: CredentialName,
+        /// Their names, never a value.
+        names: List<ShortText, COOKIES_MAX>,
     },
     /// The dialer was asked for what no honest gate asks.
     DialAlarm {
@@ -283,6 +292,12 @@ pub struct BindingSet {
     pub paths: List<ShortText, PATHS_MAX>,
     /// What it is never used for.
     pub denied: List<ShortText, DENIED_MAX>,
+    /// What becomes of cookies, where they are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cookies: Option<Cookies>,
+    /// Where it makes tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_endpoints: Option<List<ShortText, DENIED_MAX>>,
     /// The slot it goes into: `header:authorization`, `query:key`.
     pub slot: ShortText,
     /// When it is put there.
@@ -308,6 +323,9 @@ impl BindingSet {
                     .iter()
                     .map(|denied| ShortText::new(denied.to_string())),
             ),
+            cookies: Some(row.answers.cookies).filter(|cookies| *cookies != Cookies::Drop),
+            token_endpoints: (!row.answers.token_endpoints.is_empty())
+                .then(|| List::new(row.answers.token_endpoints.iter().map(pattern_text))),
             slot: ShortText::new(row.slot.to_string()),
             mode: row.mode,
             expires_at: row.expires_at,
@@ -371,6 +389,8 @@ pub const ARGUMENTS_MAX: usize = 32;
 pub const METHODS_MAX: usize = 32;
 /// LIMIT: a binding with more paths than this is read from the vault; the record counts them.
 pub const PATHS_MAX: usize = 32;
+/// LIMIT: an answer sets a few cookies; more are a count.
+pub const COOKIES_MAX: usize = 16;
 /// LIMIT: as for paths; a template denies up to about 90.
 pub const DENIED_MAX: usize = 32;
 

@@ -37,7 +37,7 @@ pub struct RequestDecided {
     pub reason: Option<Reason>,
     /// The credential that the answer covers, by name.
     pub credential: Option<CredentialName>,
-    /// The binding it is covered by.
+    /// The binding it is covered by. Without a credential: its cookies alone may go in.
     pub binding: Option<BindingId>,
     /// Git facts.
     pub git: Option<GitNote>,
@@ -50,6 +50,11 @@ impl RequestDecided {
     /// The record of an answer.
     #[must_use]
     pub fn of(facts: &RequestFacts, decision: &Decision) -> Self {
+        let keeping = match decision {
+            Decision::Allow(permit) => permit.keeping().filter(|keeping| keeping.cookies),
+            Decision::Ask(_) | Decision::Deny(_) => None,
+        };
+        let earned = keeping.map(|keeping| keeping.binding.clone());
         let (verdict, layer, rule, reason, injection) = match decision {
             Decision::Allow(permit) => {
                 let injection = permit.injection();
@@ -83,7 +88,9 @@ impl RequestDecided {
             rule: rule_text(rule),
             reason,
             credential: injection.map(|injection| injection.credential.clone()),
-            binding: injection.map(|injection| injection.binding.clone()),
+            binding: injection
+                .map(|injection| injection.binding.clone())
+                .or(earned),
             git: facts.git.as_ref().map(GitNote::of),
             content: facts.content.as_ref().map(ContentNote::of),
         }

@@ -81,6 +81,7 @@ impl Ask for Yes {
                 strip: Vec::new(),
                 own_credentials: false,
                 minted: false,
+                keeping: None,
                 unlock: true,
                 transcripts: false,
             });

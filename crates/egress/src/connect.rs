@@ -107,7 +107,7 @@ impl Connector {
         (allowed, protocol): (&Allowed, Protocol),
         (idle, pool): (Option<Upstream>, &Pool),
     ) -> Result<Upstream, Refusal> {
-        let credential = allowed.injection.as_ref().map(|i| &i.credential);
+        let credential = allowed.credential();
         if let Some(idle) = idle {
             if idle.credential.as_ref() == credential {
                 return Ok(idle);

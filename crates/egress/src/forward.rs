@@ -15,12 +15,14 @@ pub(crate) use upload::Upload;
 
 use crate::accept::{Draw, Limits};
 use crate::connect::Upstream;
-use crate::inject::{Injected, OutgoingHead};
+use crate::cookies::Place;
+use crate::inject::{Injected, OutgoingHead, unix_seconds};
 use crate::normalize::{Request, Tripwires};
+use crate::ports::{Ask, Clock};
 use crate::refuse::Fault;
 use crate::report::Reporter;
 use crate::revoke::Live;
-use crate::scrub::Released;
+use crate::scrub::{Refreshing, Released};
 use crate::wire::{self, Duplex, ReadBuffer, Source, StreamError, Writer};
 use answer::{Answer, AnswerTo};
 use body::Body;
@@ -32,6 +34,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Semaphore;
+use torno_notary_protocol::gate::Keeping;
+use torno_policy::names::RecordSeq;
 use torno_policy::{Reason, Refusal};
 use upload::{CarrySearch, Tally};
 
@@ -88,6 +92,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) tripwires: &'a Tripwires,
     /// Bodies of this exchange may quote tripwires.
     pub(crate) transcripts: bool,
+    /// For how long cookies last.
+    pub(crate) clock: &'a dyn Clock,
     /// How many bodies and messages may be held whole.
     pub(crate) ahead: &'a Arc<Semaphore>,
 }
@@ -110,7 +116,11 @@ pub(crate) async fn forward(
         search: CarrySearch::default(),
         tripwires: around.tripwires.of_body(around.transcripts),
     };
-    let Injected { head, message } = injected;
+    let Injected {
+        head,
+        message,
+        keeping,
+    } = injected;
     let wait = around.limits.body_wait;
     send_head(upstream, head, &mut upload, &mut tally, wait).await?;
     let download = Download {
@@ -121,11 +131,17 @@ pub(crate) async fn forward(
         received: &mut reporter.received,
         draw: around.draw,
         wait: around.limits.body_wait,
-        minting: (upstream.credential.is_some() && !request.is_safe()).then_some(Minting {
-            ask: reporter.ask.as_ref(),
-            record: reporter.record,
+        keeping: keeping.as_ref().map(|keeping| Place {
+            keeping,
             endpoint: &request.facts.endpoint,
+            path: request.facts.path.path(),
+            now: unix_seconds(around.clock.now()),
         }),
+        minting: minting(
+            (upstream, request),
+            (reporter.ask.as_ref(), reporter.record),
+            keeping.as_ref(),
+        ),
     };
     if upload.is_over() {
         let answer = read_answer(around, (upstream, request)).await?;
@@ -141,6 +157,29 @@ pub(crate) async fn forward(
         let body = (&mut upload, tally);
         at_once(around, client, (upstream, request), body, download).await
     }
+}
+
+/// An answer is looked at for what it mints where a credential's authority went out and something
+/// may be made, and always where the binding says that tokens are.
+fn minting<'a>(
+    (upstream, request): (&Upstream, &'a Request),
+    (ask, record): (&'a dyn Ask, RecordSeq),
+    keeping: Option<&'a Keeping>,
+) -> Option<Minting<'a>> {
+    let endpoint = &request.facts.endpoint;
+    let keeping = keeping.filter(|keeping| keeping.tokens);
+    let declared = keeping.map(|keeping| Refreshing {
+        binding: &keeping.binding,
+        endpoint,
+        path: request.facts.path.path(),
+    });
+    let may_make = upstream.credential.is_some() && !request.is_safe();
+    (may_make || declared.is_some()).then_some(Minting {
+        ask,
+        record,
+        endpoint,
+        declared,
+    })
 }
 
 /// Writes the head, with a small body behind it in one write. The head is gone afterwards.

@@ -2,10 +2,12 @@
 //! Fuzz targets as plain functions: each feeds one hostile parser and asserts a property of it.
 
 mod bodies;
+mod cookies;
 mod databases;
 mod signatures;
 
 pub use bodies::{fuzz_body_slot, fuzz_json_pointer};
+pub use cookies::fuzz_set_cookie;
 pub use databases::{fuzz_postgres_messages, fuzz_postgres_statement};
 pub use signatures::{fuzz_aws_form, fuzz_signature};
 

@@ -4,14 +4,17 @@
 //! no reallocation leaves a copy behind, and is dropped once it is written.
 
 mod body;
+mod cookie;
 mod hmac;
 mod jwt;
 mod message;
 mod password;
+mod refresh;
 mod sign;
 mod signing;
 mod slot;
 
+pub(crate) use cookie::unix_seconds;
 pub(crate) use message::MessageSlot;
 pub(crate) use password::{Password, unlock_password};
 
@@ -24,7 +27,7 @@ use crate::refuse::Fault;
 use crate::scrub::Released;
 use bytes::Bytes;
 use signing::{Signing, is_private_key};
-use torno_notary_protocol::gate::{Allowed, Injection};
+use torno_notary_protocol::gate::{Allowed, Injection, Keeping};
 use torno_notary_protocol::transit::CredentialInTransit;
 use torno_policy::binding::{Slot, is_segment_safe};
 use torno_policy::names::{Endpoint, Host, RuleName};
@@ -56,6 +59,8 @@ pub(crate) struct Injected {
     pub(crate) head: OutgoingHead,
     /// The credential that waits for its message.
     pub(crate) message: Option<MessageSlot>,
+    /// What is kept of the answer.
+    pub(crate) keeping: Option<Keeping>,
 }
 
 /// Unlocks what the answer names, renders the head and fills the body. `verified` is the evidence
@@ -93,7 +98,14 @@ pub(crate) async fn inject(
     {
         return Err(unusable("send this with HTTP/1.1"));
     }
-    render(&allowed, unlocked, (request, upload, signing), released)
+    let now = unix_seconds(ports.clock.now());
+    let cookies = cookie::field(&allowed, (request, now), released)?;
+    let body = (request, upload, signing);
+    let injected = render(&allowed, unlocked, (body, &cookies), released)?;
+    Ok(Injected {
+        keeping: allowed.keeping,
+        ..injected
+    })
 }
 
 /// What goes out, but for the credential.
@@ -110,15 +122,18 @@ struct Sending<'a> {
 /// LIMIT: the smallest value that can be scrubbed, and the largest that fits a header anywhere.
 const VALUE_BYTES: std::ops::RangeInclusive<usize> = 12..=8192;
 
+/// A request with its body, and what it is signed with.
+type Body<'a> = (&'a Request, &'a mut Upload, Option<Signing<'a>>);
+
 fn render(
     allowed: &Allowed,
     unlocked: Unlocked,
-    (request, upload, signing): (&Request, &mut Upload, Option<Signing<'_>>),
+    ((request, upload, signing), cookies): (Body<'_>, &[u8]),
     released: &Released,
 ) -> Result<Injected, Refusal> {
     take_up(&unlocked.watched, released)?;
     let path = &request.facts.path;
-    let mut message = None;
+    let (mut message, read) = (None, upload.ahead.len());
     let minted = allowed.injection.as_ref().filter(|_| allowed.minted);
     let minted = minted.and_then(|i| released.minted(&i.placeholder, &allowed.endpoint));
     let injected = minted.as_deref().or(unlocked.injected.as_ref());
@@ -157,6 +172,7 @@ fn render(
         (None, _) => slot::unfilled(path),
     };
     let filled = filled.ok_or_else(|| unusable(ONE_PLACE))?;
+    refresh::fill(allowed, (request, upload), (released, read))?;
     released.take_up(unlocked.watch);
     drop(unlocked);
     let sending = Sending {
@@ -167,13 +183,15 @@ fn render(
     };
     let method = request.facts.method.as_str().as_bytes();
     let rest = plain_part(sending);
-    let parts = [method, b" ", &filled.target, &rest, &filled.field, b"\r\n"];
+    let field = &filled.field;
+    let parts = [method, b" ", &filled.target, &rest, field, cookies, b"\r\n"];
     let size = parts.iter().map(|part| part.len()).sum();
     let mut head = Zeroizing::new(Vec::with_capacity(size));
     parts.iter().for_each(|part| head.extend_from_slice(part));
     Ok(Injected {
         head: OutgoingHead(head),
         message,
+        keeping: None,
     })
 }
 
@@ -235,15 +253,30 @@ fn usable(credential: &CredentialInTransit) -> Result<&[u8], Refusal> {
 }
 
 fn exposed(credential: &CredentialInTransit, form: Form) -> Result<&[u8], Refusal> {
-    // INVARIANT: the only call of `expose` in this crate.
-    let value = credential.expose();
-    let plain = |b: &u8| (b' '..0x7f).contains(b);
-    if VALUE_BYTES.contains(&value.len()) && (form == Form::Key || value.iter().all(plain)) {
+    let value = match form {
+        Form::Line => plain(credential),
+        Form::Key => Some(bytes(credential)),
+    };
+    if let Some(value) = value.filter(|value| VALUE_BYTES.contains(&value.len())) {
         return Ok(value);
     }
     Err(unusable(
         "the stored value can't stand in a header: store 12 to 8192 visible characters",
     ))
+}
+
+/// The bytes, when none of them ends a field.
+fn plain(credential: &CredentialInTransit) -> Option<&[u8]> {
+    let value = bytes(credential);
+    value
+        .iter()
+        .all(|b| (b' '..0x7f).contains(b))
+        .then_some(value)
+}
+
+fn bytes(credential: &CredentialInTransit) -> &[u8] {
+    // INVARIANT: the only call of `expose` in this crate.
+    credential.expose()
 }
 
 /// An answer that promised a credential came without it.
@@ -307,10 +340,15 @@ fn passing<'a>(sending: Sending<'a>) -> impl Iterator<Item = Field<'a>> {
     let slot = allowed.injection.as_ref().map(|injection| &injection.slot);
     let is_filled = slot.is_some_and(Slot::is_in_body);
     let written = slot.map(Slot::fields).unwrap_or_default();
+    let brokers = allowed
+        .keeping
+        .as_ref()
+        .is_some_and(|keeping| keeping.cookies);
     let is_stripped = move |name: &str| {
         written.iter().any(|field| name.eq_ignore_ascii_case(field))
             || allowed.strip.iter().any(|s| name.eq_ignore_ascii_case(s))
             || (is_filled && is_digest(name))
+            || (brokers && name.eq_ignore_ascii_case("cookie"))
     };
     let fields = request.head.fields().zip(&request.dispositions);
     fields.filter_map(move |(field, disposition)| {

@@ -20,6 +20,7 @@
 mod accept;
 mod ask;
 mod connect;
+mod cookies;
 mod forward;
 pub mod fuzz;
 mod head;

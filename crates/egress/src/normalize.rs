@@ -12,6 +12,7 @@ mod graphql;
 mod json;
 mod multipart;
 mod reading;
+mod refresh;
 mod signature;
 mod slot;
 mod stamp;
@@ -25,8 +26,9 @@ pub(crate) use content::CONTENT_BYTES_MAX;
 pub(crate) use content::{graphql_body, graphql_query, jsonrpc, lfs_batch};
 pub(crate) use fields::{Disposition, is_hop_by_hop, is_websocket_field, judge_trailers};
 pub(crate) use git::{Commands, read_commands};
-pub(crate) use json::{Spot as JsonSpot, find as json_spot};
+pub(crate) use json::{Spot as JsonSpot, Value as JsonValue, find as json_spot, read as read_json};
 pub(crate) use reading::Reading;
+pub(crate) use refresh::placeholder_at;
 pub(crate) use signature::{Payload, Signed};
 pub(crate) use slot::{Found, Place, Spot, find as body_slot, in_json, presented};
 pub(crate) use stamp::Stamp;
@@ -67,6 +69,8 @@ pub(crate) struct Request {
     pub(crate) protocol: Protocol,
     /// The slot of its body, when it was read.
     pub(crate) spot: Option<Spot>,
+    /// The placeholder of a refresh token in its body, when it was read for one.
+    pub(crate) refresh: Option<Spot>,
     /// What the client signed with a placeholder as its key.
     pub(crate) signed: Option<Signed>,
 }
@@ -147,6 +151,7 @@ pub(crate) fn normalize(raw: RawRequest<'_>) -> Result<Request, Fault> {
         is_http10: line.is_http10,
         protocol: protocol(&head),
         spot: None,
+        refresh: None,
         signed,
         head,
     })

@@ -152,6 +152,7 @@ impl Pipeline {
     pub fn revoke(&self, credential: Option<&CredentialName>) {
         self.revocations.revoke(credential);
         self.pool.forget(credential);
+        self.released.forget_cookies(credential);
     }
 }
 
@@ -342,6 +343,7 @@ impl Pipeline {
             random: self.random,
             tripwires: &self.tripwires,
             transcripts,
+            clock: self.ports.clock.as_ref(),
             ahead: &self.ahead,
         }
     }

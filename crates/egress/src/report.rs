@@ -25,6 +25,8 @@ pub(crate) struct Received {
     pub(crate) started: Arc<AtomicBool>,
     pub(crate) bytes: u64,
     pub(crate) reflected: u32,
+    /// Names of cookies that were kept.
+    pub(crate) cookies: Vec<String>,
 }
 
 /// One allowed request's end, not yet told.
@@ -85,6 +87,7 @@ impl Drop for Reporter {
             received_bytes: self.received.bytes,
             reflected: self.received.reflected,
             carried: self.sent.carried,
+            cookies: std::mem::take(&mut self.received.cookies),
             address: self.address.take(),
             resolved_by_proxy: self.resolved_by_proxy,
         });

@@ -18,13 +18,14 @@ pub(crate) use unpack::Unpack;
 #[cfg(test)]
 pub(crate) use unpack::tests as packed;
 
+use crate::cookies::{Jar, Place, Sent, Taken};
 use crate::refuse::Fault;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use torno_notary_protocol::gate::Injection;
 use torno_notary_protocol::transit::CredentialInTransit;
-use torno_policy::names::Endpoint;
+use torno_policy::names::{BindingId, CredentialName, Endpoint};
 use torno_policy::{Reason, Refusal};
 use zeroize::Zeroizing;
 
@@ -43,6 +44,14 @@ impl Secret {
             placeholder: placeholder.to_owned(),
             dead_after: None,
         }
+    }
+
+    pub(crate) fn is(&self, value: &[u8]) -> bool {
+        self.value.as_slice() == value
+    }
+
+    pub(crate) fn byte_count(&self) -> usize {
+        self.value.len()
     }
 }
 
@@ -65,6 +74,7 @@ struct Inner {
     minted: HashMap<String, Minted>,
     /// Tokens that were signed here.
     tokens: signed::Tokens,
+    jar: Jar,
     scrubber: Option<Arc<Scrubber>>,
     endpoints: HashSet<Endpoint>,
 }
@@ -73,6 +83,27 @@ struct Inner {
 struct Minted {
     endpoint: Endpoint,
     value: Arc<CredentialInTransit>,
+    refresh: Option<RefreshedAt>,
+}
+
+/// Which binding's token endpoint made a refresh token, and at which path.
+struct RefreshedAt {
+    binding: BindingId,
+    path: String,
+}
+
+/// A token endpoint: where refresh tokens are made, and taken back.
+#[derive(Clone, Copy)]
+pub(crate) struct Refreshing<'a> {
+    pub(crate) binding: &'a BindingId,
+    pub(crate) endpoint: &'a Endpoint,
+    pub(crate) path: &'a str,
+}
+
+impl RefreshedAt {
+    fn is_at(&self, path: &str) -> bool {
+        self.path == path
+    }
 }
 
 impl Released {
@@ -113,7 +144,7 @@ impl Released {
     pub(crate) fn keep_minted(
         &self,
         placeholder: &str,
-        endpoint: &Endpoint,
+        (endpoint, refreshing): (&Endpoint, Option<Refreshing<'_>>),
         value: &Zeroizing<Vec<u8>>,
     ) -> Result<(), Refusal> {
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
@@ -121,6 +152,10 @@ impl Released {
         let minted = Minted {
             endpoint: endpoint.clone(),
             value: Arc::new(CredentialInTransit::new(value.clone())),
+            refresh: refreshing.map(|at| RefreshedAt {
+                binding: at.binding.clone(),
+                path: at.path.to_owned(),
+            }),
         };
         inner.minted.insert(placeholder.to_owned(), minted);
         Ok(())
@@ -136,6 +171,56 @@ impl Released {
         let minted = inner.minted.get(placeholder);
         let minted = minted.filter(|minted| minted.endpoint == *endpoint);
         minted.map(|minted| Arc::clone(&minted.value))
+    }
+
+    /// The refresh token that the placeholder stands for, at the token endpoint that made it.
+    pub(crate) fn refresh(
+        &self,
+        placeholder: &str,
+        at: Refreshing<'_>,
+    ) -> Option<Arc<CredentialInTransit>> {
+        let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        let minted = inner.minted.get(placeholder)?;
+        let made = minted.refresh.as_ref()?;
+        let is_here = minted.endpoint == *at.endpoint && made.is_at(at.path);
+        (is_here && made.binding == *at.binding).then(|| Arc::clone(&minted.value))
+    }
+
+    /// Whether a refresh token was made here.
+    pub(crate) fn has_refreshed_at(&self, endpoint: &Endpoint, path: &str) -> bool {
+        let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        inner.minted.values().any(|minted| {
+            let made = minted.refresh.as_ref();
+            minted.endpoint == *endpoint && made.is_some_and(|made| made.is_at(path))
+        })
+    }
+
+    /// Takes up the cookies that an answer sets. All later answers are searched for them, and what
+    /// its endpoint sets from now on goes into no sandbox.
+    pub(crate) fn keep_cookies<'l>(
+        &self,
+        place: Place<'_>,
+        lines: impl Iterator<Item = &'l [u8]>,
+    ) -> Taken {
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        let taken = inner.jar.take(place, lines);
+        if taken.is_news {
+            inner.endpoints.insert(place.endpoint.clone());
+            self.search_anew(&mut inner);
+        }
+        taken
+    }
+
+    /// The cookies that go into a request.
+    pub(crate) fn cookies(&self, place: Place<'_>) -> Vec<Sent> {
+        let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        inner.jar.sent(place)
+    }
+
+    /// Cookies that a revoked credential earned are gone; answers are still searched for them.
+    pub(crate) fn forget_cookies(&self, credential: Option<&CredentialName>) {
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        inner.jar.forget(credential);
     }
 
     /// The watch of this number is taken up: all of its secrets are known here.
@@ -160,9 +245,14 @@ impl Released {
             .refusal());
         }
         inner.secrets.push(Secret::new(value, placeholder));
-        inner.scrubber = Some(Arc::new(Scrubber::new(&inner.secrets)));
-        self.version.fetch_add(1, Ordering::Release);
+        self.search_anew(inner);
         Ok(())
+    }
+
+    fn search_anew(&self, inner: &mut Inner) {
+        let all = inner.secrets.iter().chain(inner.jar.searched());
+        inner.scrubber = Some(Arc::new(Scrubber::new(all)));
+        self.version.fetch_add(1, Ordering::Release);
     }
 
     /// Whether nothing was released yet.

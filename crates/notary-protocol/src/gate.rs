@@ -98,6 +98,34 @@ pub struct Allowed {
     /// Whether the client presented a placeholder of a minted value: the gate has the value and
     /// puts that in. Nothing comes from the vault.
     pub minted: bool,
+    /// What the gate keeps of the answer.
+    pub keeping: Option<Keeping>,
+}
+
+impl Allowed {
+    /// The credential whose authority goes out: itself, or by the cookies that it earned.
+    #[must_use]
+    pub fn credential(&self) -> Option<&CredentialName> {
+        let injected = self
+            .injection
+            .as_ref()
+            .map(|injection| &injection.credential);
+        injected.or_else(|| self.keeping.as_ref().map(|keeping| &keeping.credential))
+    }
+}
+
+/// What the gate keeps of an answer, as the binding that covers its request says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Keeping {
+    /// The binding: what is kept for it goes into no other's requests.
+    pub binding: BindingId,
+    /// Its credential: what is kept ends with it.
+    pub credential: CredentialName,
+    /// The host's cookies are kept, and those that are go into the request instead of the client's.
+    pub cookies: bool,
+    /// The answer is a token endpoint's: it is read whole, or refused.
+    pub tokens: bool,
 }
 
 /// How the credential goes in.
@@ -202,6 +230,8 @@ pub struct Outcome {
     pub reflected: u32,
     /// Placeholders that were carried inert in the request body.
     pub carried: u32,
+    /// Names of cookies that were kept; never a value.
+    pub cookies: Vec<String>,
     /// The address that was dialled, when there was one.
     pub address: Option<String>,
     /// Set when a company proxy resolved the name.
@@ -338,6 +368,7 @@ mod tests {
                 received_bytes: u64::MAX,
                 reflected: 0,
                 carried: 2,
+                cookies: full.then(|| "sid".to_owned()).into_iter().collect(),
                 address: full.then(|| "192.0.2.1:443".to_owned()),
                 resolved_by_proxy: full,
             }]));
@@ -365,6 +396,12 @@ mod tests {
                 own_credentials: full,
                 transcripts: full,
                 minted: full,
+                keeping: full.then(|| Keeping {
+                    binding: BindingId::parse("b1").unwrap(),
+                    credential: CredentialName::parse("c1").unwrap(),
+                    cookies: true,
+                    tokens: false,
+                }),
             };
             for answer in [
                 Answer::Allowed(Box::new(allowed)),

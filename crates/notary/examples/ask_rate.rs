@@ -11,7 +11,7 @@ use torno_notary_protocol::gate::{GateMessage, Question, Ticket};
 use torno_notary_protocol::operator::{OperatorReply, OperatorRequest, UnsealKind};
 use torno_notary_protocol::receipt::ReceiptKey;
 use torno_notary_protocol::transit::CredentialInTransit;
-use torno_policy::binding::{Binding, Mode, PathPattern, Slot};
+use torno_policy::binding::{Answers, Binding, Mode, PathPattern, Slot};
 use torno_policy::document::digest;
 use torno_policy::facts::{Entry, RequestFacts};
 use torno_policy::grant::Isolation;
@@ -107,6 +107,7 @@ fn prepare(notary: &mut Notary) -> Result<(), Box<dyn Error>> {
         methods: vec![Method::parse("GET").ok_or("method")?],
         paths: vec![PathPattern::parse("/v1/**")?],
         denied: Vec::new(),
+        answers: Answers::default(),
         slot: Slot::Header {
             name: "authorization".to_owned(),
             scheme: Some("Bearer".to_owned()),

@@ -13,9 +13,9 @@ use crate::notary::{Notary, Now};
 use crate::receipts::Redeemable;
 use crate::refusals::{record_unavailable, undecidable};
 use torno_audit::{Durability, Entry, Recorded};
-use torno_notary_protocol::gate::{Allowed, Answer, Injection, Question, Ticket};
+use torno_notary_protocol::gate::{Allowed, Answer, Injection, Keeping, Question, Ticket};
 use torno_notary_protocol::receipt::{Receipt, ReceiptClaims};
-use torno_policy::decision::{Decision, Permit, Reason, Refusal};
+use torno_policy::decision::{Decision, Permit, PermittedKeeping, Reason, Refusal};
 use torno_policy::facts::RequestFacts;
 use torno_policy::names::RecordSeq;
 
@@ -178,7 +178,17 @@ impl Notary {
             unlock,
             transcripts: permit.transcripts(),
             minted: minted.is_some(),
+            keeping: permit.keeping().map(keeping),
         }))
+    }
+}
+
+fn keeping(permitted: &PermittedKeeping) -> Keeping {
+    Keeping {
+        binding: permitted.binding.clone(),
+        credential: permitted.credential.clone(),
+        cookies: permitted.cookies,
+        tokens: permitted.tokens,
     }
 }
 

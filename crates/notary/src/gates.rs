@@ -6,7 +6,9 @@ use crate::frames::{ToGate, pack};
 use crate::notary::{Notary, Now};
 use crate::refusals::{refusal, refused_event};
 use crate::sessions::OpenRequest;
-use torno_audit::{Durability, Entry, Event, RequestEnded, RequestRefused, TripwireSeen, request};
+use torno_audit::{
+    Durability, Entry, Event, List, RequestEnded, RequestRefused, TripwireSeen, request,
+};
 use torno_notary_protocol::dial::DialAlarm;
 use torno_notary_protocol::gate::{End, GateMessage, Outcome, WireRefusal};
 use torno_policy::decision::{Layer, Reason};
@@ -206,7 +208,18 @@ fn ended_events(
         address: outcome.address.as_deref().map(Into::into),
         resolved_by_proxy: outcome.resolved_by_proxy,
     }))];
-    if let (Some(credential), 1..) = (credential, outcome.reflected) {
+    let Some(credential) = credential else {
+        return events;
+    };
+    if !outcome.cookies.is_empty() {
+        let names = outcome.cookies.iter().map(|name| name.as_str().into());
+        events.push(Event::CookiesKept {
+            decision: outcome.record,
+            credential: credential.clone(),
+            names: List::new(names),
+        });
+    }
+    if outcome.reflected > 0 {
         events.push(Event::CredentialReflected {
             decision: outcome.record,
             credential,

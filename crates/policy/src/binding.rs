@@ -8,12 +8,14 @@ use crate::names::{BindingId, CredentialName, Endpoint, Method, RequestPath, Ten
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
+mod answers;
 mod check;
 mod denied;
 mod pattern;
 mod slot;
 pub mod template;
 
+pub use answers::{Answers, Cookies};
 pub use check::{BindingError, is_segment_safe};
 pub use denied::Denied;
 pub use pattern::{PathPattern, PathPatternError};
@@ -55,6 +57,9 @@ pub struct Binding {
     /// there were any, so that it keeps its MAC.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denied: Vec<Denied>,
+    /// What becomes of what comes back. A row that says nothing is written without.
+    #[serde(default, skip_serializing_if = "Answers::is_plain")]
+    pub answers: Answers,
     /// Where the value goes.
     pub slot: Slot,
     /// When it is put there.

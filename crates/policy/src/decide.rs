@@ -113,6 +113,7 @@ pub fn decide(layers: &Layers<'_>, act: &Act) -> Decision {
             watched: watched(layers, act, explanation.injection.as_ref()),
             transcripts: explanation.transcripts,
             injection: explanation.injection,
+            keeping: explanation.keeping.map(Box::new),
             rule,
             layer,
         }),
@@ -187,7 +188,15 @@ fn explain_request(layers: &Layers<'_>, standing: &Standing, facts: &RequestFact
     };
     let writing = |facts: &RequestFacts| explain_request(layers, standing, facts);
     let injection = injection.map(|injection| postgres::narrowed(injection, facts, writing));
+    let keeping = match (&credential, &cover) {
+        (Some(Ok(_)), Ok(cover)) => credential::keeping(layers, facts, cover),
+        (Some(Err(_)) | None, _) | (_, Err(_)) => None,
+    };
+    // Cookies that a credential earned have its authority.
+    let earned = keeping.as_ref().filter(|keeping| keeping.cookies);
+    let earned = earned.map(|keeping| &keeping.credential);
     let credential_name = injection.as_ref().map(|injection| &injection.credential);
+    let credential_name = credential_name.or(earned);
     let subject = Subject {
         session: &standing.session,
         phase: standing.phase,
@@ -199,7 +208,8 @@ fn explain_request(layers: &Layers<'_>, standing: &Standing, facts: &RequestFact
     match cover {
         Err(refused) => opinions.push(refused),
         Ok(cover) => {
-            let own = own::check(layers, facts, &cover, injection.as_ref());
+            let goes_in = (injection.as_ref(), keeping.as_ref());
+            let own = own::check(layers, facts, &cover, goes_in);
             opinions.push(Opinion::allow(Layer::Session, cover.rule()));
             opinions.push(match credential {
                 Some(Err(refused)) => refused,
@@ -211,6 +221,7 @@ fn explain_request(layers: &Layers<'_>, standing: &Standing, facts: &RequestFact
     Explanation {
         layers: opinions,
         injection,
+        keeping,
         transcripts,
     }
 }

@@ -26,6 +26,7 @@ pub enum Decision {
 ///     generation: Generation(1),
 ///     endpoint: None,
 ///     injection: None,
+///     keeping: None,
 ///     watched: Vec::new(),
 ///     transcripts: false,
 ///     rule: RuleName::new("mine"),
@@ -44,6 +45,7 @@ pub struct Permit {
     pub(crate) generation: Generation,
     pub(crate) endpoint: Option<Endpoint>,
     pub(crate) injection: Option<PermittedInjection>,
+    pub(crate) keeping: Option<Box<PermittedKeeping>>,
     pub(crate) watched: Vec<CredentialName>,
     pub(crate) transcripts: bool,
     pub(crate) rule: RuleName,
@@ -63,6 +65,20 @@ pub struct PermittedInjection {
     pub slot: Slot,
     /// The mode that held.
     pub mode: Mode,
+}
+
+/// What the gate keeps of the answer, for the binding that covers the request, whether its
+/// credential goes in or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PermittedKeeping {
+    /// The binding.
+    pub binding: BindingId,
+    /// Its credential: what is kept goes where that may go, and ends with it.
+    pub credential: CredentialName,
+    /// The host's cookies are kept, and those that are go into the request.
+    pub cookies: bool,
+    /// The answer is a token endpoint's.
+    pub tokens: bool,
 }
 
 impl Permit {
@@ -85,6 +101,20 @@ impl Permit {
     #[must_use]
     pub fn injection(&self) -> Option<&PermittedInjection> {
         self.injection.as_ref()
+    }
+    /// What is kept of its answer.
+    #[must_use]
+    pub fn keeping(&self) -> Option<&PermittedKeeping> {
+        self.keeping.as_deref()
+    }
+    /// The credential whose authority goes out: itself, or by the cookies that it earned.
+    #[must_use]
+    pub fn credential(&self) -> Option<&CredentialName> {
+        let injected = self
+            .injection
+            .as_ref()
+            .map(|injection| &injection.credential);
+        injected.or_else(|| self.keeping.as_ref().map(|keeping| &keeping.credential))
     }
     /// The session's other credentials: none goes out with the request, and its answer must be
     /// searched for each of them, since a far end may have kept one from an earlier session.

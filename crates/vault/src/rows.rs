@@ -73,7 +73,7 @@ pub enum Change {
     /// A credential is now this, or none.
     Credential((TenantName, CredentialName), Option<CredentialRow>),
     /// A binding is now this, or none.
-    Binding((TenantName, BindingId), Option<Binding>),
+    Binding((TenantName, BindingId), Option<Box<Binding>>),
 }
 
 /// What leads from one set of rows to another. The other way round it undoes that.
@@ -90,7 +90,8 @@ pub fn changes(from: &Rows, to: &Rows) -> Vec<Change> {
         Change::Credential,
         &mut changes,
     );
-    difference(&from.bindings, &to.bindings, Change::Binding, &mut changes);
+    let binding = |key, row: Option<Binding>| Change::Binding(key, row.map(Box::new));
+    difference(&from.bindings, &to.bindings, binding, &mut changes);
     changes
 }
 

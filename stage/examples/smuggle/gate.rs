@@ -101,6 +101,7 @@ impl Ask for Notary {
                 unlock: false,
                 transcripts: false,
                 minted: false,
+                keeping: None,
             });
             Ok(Answered::Granted(Granted {
                 allowed,

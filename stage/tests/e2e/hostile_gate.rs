@@ -167,6 +167,7 @@ fn outcome(record: RecordSeq) -> Outcome {
         received_bytes: 0,
         reflected: 0,
         carried: 0,
+        cookies: Vec::new(),
         address: None,
         resolved_by_proxy: false,
     }

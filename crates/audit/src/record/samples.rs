@@ -198,6 +198,11 @@ fn request_events() -> Vec<Event> {
             credential: credential(),
             count: 2,
         },
+        Event::CookiesKept {
+            decision: RecordSeq(9),
+            credential: credential(),
+            names: List::new([ShortText::new("sid")]),
+        },
         Event::DialAlarm {
             reason: Reason::ReceiptInvalid,
         },
@@ -222,6 +227,8 @@ pub(crate) fn binding_set() -> BindingSet {
         methods: List::new([Method::parse("GET").unwrap()]),
         paths: List::new([ShortText::new("/repos/acme/app/**")]),
         denied: List::new([ShortText::new("POST /repos/*/*/keys/**")]),
+        cookies: None,
+        token_endpoints: None,
         slot: ShortText::new("header:authorization"),
         mode: Mode::Placeholder,
         expires_at: None,
@@ -300,6 +307,7 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         Event::RequestRefused(_) => "request_refused",
         Event::CredentialReflected { .. } => "credential_reflected",
         Event::CredentialMinted { .. } => "credential_minted",
+        Event::CookiesKept { .. } => "cookies_kept",
         Event::DialAlarm { .. } => "dial_alarm",
         Event::ToolDecided { .. } => "tool_decided",
         Event::CommandStarted { .. } => "command_started",
@@ -325,4 +333,4 @@ pub(crate) fn kind(event: &Event) -> &'static str {
 }
 
 /// The number of arms of [`kind`].
-pub(crate) const KINDS: usize = 36;
+pub(crate) const KINDS: usize = 37;

@@ -12,6 +12,7 @@ use torno_notary_protocol::operator::{OperatorReply, OperatorRequest};
 use torno_policy::names::{BindingId, CredentialName};
 
 mod bind;
+mod probe;
 mod shown;
 
 /// Put credentials into the vault, and say where each may go
@@ -35,6 +36,7 @@ pub(crate) enum Secret {
         file: Option<PathBuf>,
     },
     Bind(Box<bind::Bind>),
+    Probe(probe::Probe),
     /// Remove a binding
     #[command(after_help = "Example: torno secret unbind github-api.github.example")]
     Unbind {
@@ -117,6 +119,7 @@ pub(crate) async fn run(command: &Secret, context: &Context) -> Outcome<u8> {
             Notary::open(context).await?.done(&request).await?;
             format!("removed {name} and its bindings")
         }
+        Secret::Probe(probe) => return probe::run(probe, context).await,
         Secret::List => {
             shown::list(context).await?;
             return Ok(0);

@@ -365,6 +365,7 @@ mod tests {
             received_bytes: 0,
             reflected: 0,
             carried: 0,
+            cookies: Vec::new(),
             address: None,
             resolved_by_proxy: false,
         }))

@@ -185,6 +185,8 @@ pub(crate) struct Rewrite<'a> {
     pub(crate) is_unpacked: bool,
     /// A credential was sent to this endpoint: its cookies stay out of the sandbox.
     pub(crate) is_bound: bool,
+    /// What the sandbox gets for cookies that are kept: values of `Set-Cookie`.
+    pub(crate) markers: &'a [Vec<u8>],
     /// The connection to the client ends behind this answer.
     pub(crate) close: bool,
 }
@@ -203,6 +205,7 @@ pub(crate) fn rewrite(answer: &Answer, how: &Rewrite<'_>, out: &mut Vec<u8>) -> 
             hits += push_scrubbed(field, how.scrubber, out);
         }
     }
+    hits += push_markers(how, out);
     match how.outgoing {
         Outgoing::Nothing => {
             // The length that a body would have: HEAD and 304 tell it.
@@ -241,6 +244,17 @@ pub(crate) fn push_scrubbed(
     let hits = scrub_whole(scrubber, field.value, out);
     out.extend_from_slice(b"\r\n");
     hits
+}
+
+/// A name may hold what was kept, so markers are searched as well.
+pub(super) fn push_markers(how: &Rewrite<'_>, out: &mut Vec<u8>) -> u32 {
+    let fields = how.markers.iter().map(|value| Field {
+        name: "set-cookie",
+        value,
+    });
+    fields
+        .map(|field| push_scrubbed(field, how.scrubber, out))
+        .sum()
 }
 
 pub(super) fn passes(field: Field<'_>, how: &Rewrite<'_>) -> bool {

@@ -8,6 +8,7 @@ use super::body::{Body, Chunk, Step};
 use super::messages::Messages;
 use super::minting::{self, Minting, ReadAhead};
 use crate::accept::Draw;
+use crate::cookies::Place;
 use crate::head::Head;
 use crate::normalize::{is_grpc_kind, is_hop_by_hop};
 use crate::refuse::Fault;
@@ -30,6 +31,8 @@ pub(crate) struct Download<'a> {
     pub(crate) draw: &'a Draw,
     /// How long the client may take for a piece.
     pub(crate) wait: Duration,
+    /// Set where something of the answer is kept here.
+    pub(crate) keeping: Option<Place<'a>>,
     /// Set where the answer may hold what was made with a credential.
     pub(crate) minting: Option<Minting<'a>>,
 }
@@ -43,6 +46,7 @@ impl Download<'_> {
         to: &mut Writer<'_>,
     ) -> Result<bool, Stop> {
         let mut out = Vec::with_capacity(1024);
+        let markers = self.keep_cookies(answer);
         let scrubber = self.released.scrubber();
         let is_packed = !matches!(answer.coding, Coding::Identity | Coding::Other);
         let is_unpacked = scrubber.is_some() && is_packed;
@@ -72,6 +76,7 @@ impl Download<'_> {
             outgoing,
             is_unpacked,
             is_bound: self.is_bound,
+            markers: &markers,
             close: !keep_alive,
         };
         self.received.reflected += answer::rewrite(answer, &how, &mut out);
@@ -92,16 +97,43 @@ impl Download<'_> {
         Ok(keep_alive)
     }
 
+    /// Takes the answer's cookies into the jar, before anything of it goes on: it may repeat them.
+    /// Gives what the sandbox gets instead.
+    pub(super) fn keep_cookies(&mut self, answer: &Answer) -> Vec<Vec<u8>> {
+        let Some(place) = self.keeping.filter(|place| place.keeping.cookies) else {
+            return Vec::new();
+        };
+        self.is_bound = true;
+        let taken = self
+            .released
+            .keep_cookies(place, answer.head.values("set-cookie"));
+        let scrubber = self.released.scrubber();
+        let shown = |name: &String| {
+            let mut shown = Vec::with_capacity(name.len());
+            let _hits = scrub_whole(scrubber.as_ref(), name.as_bytes(), &mut shown);
+            String::from_utf8_lossy(&shown)
+                .chars()
+                .take(NAME_CHARS_MAX)
+                .collect()
+        };
+        let names = taken.names.iter().take(NAMES_MAX).map(shown);
+        self.received.cookies = names.collect();
+        taken.markers
+    }
+
     /// Reads an answer that may mint, as far as it is looked at.
     async fn read_ahead(
         &self,
         answer: &mut Answer,
         source: &mut Source<'_>,
     ) -> Result<Option<ReadAhead>, Stop> {
-        if self.minting.is_some() && minting::may_mint(answer) {
-            minting::read_ahead(answer, source).await.map(Some)
-        } else {
-            Ok(None)
+        match self.minting {
+            Some(minting) if minting::may_mint(answer, &minting)? => {
+                let ahead = minting::read_ahead(answer, source).await?;
+                minting.check_length(&ahead)?;
+                Ok(Some(ahead))
+            }
+            Some(_) | None => Ok(None),
         }
     }
 
@@ -235,6 +267,10 @@ impl Download<'_> {
         Ok(())
     }
 }
+
+/// LIMIT: names of cookies in one report, and what is told of each: 32 reports are one frame.
+const NAMES_MAX: usize = 8;
+const NAME_CHARS_MAX: usize = 64;
 
 /// One body's way: unpack, search, frame.
 struct Way<'a> {

@@ -8,12 +8,13 @@ use super::body::{Body, Step};
 use super::{Stop, answer};
 use crate::ports::Ask;
 use crate::refuse::Fault;
-use crate::scrub::Released;
+use crate::scrub::{Refreshing, Released};
 use crate::wire::{Source, StreamError};
 use std::ops::Range;
 use torno_policy::names::{Endpoint, RecordSeq};
 use zeroize::Zeroizing;
 
+mod declared;
 mod shape;
 mod text;
 
@@ -23,6 +24,8 @@ pub(crate) struct Minting<'a> {
     pub(crate) ask: &'a dyn Ask,
     pub(crate) record: RecordSeq,
     pub(crate) endpoint: &'a Endpoint,
+    /// Set where the binding says that tokens are made.
+    pub(crate) declared: Option<Refreshing<'a>>,
 }
 
 /// LIMIT: an answer with tokens has a few KiB. A longer one streams and is not looked at for what
@@ -38,7 +41,14 @@ pub(super) struct ReadAhead {
 }
 
 /// Whether an answer is looked at.
-pub(super) fn may_mint(answer: &Answer) -> bool {
+pub(super) fn may_mint(answer: &Answer, minting: &Minting<'_>) -> Result<bool, Fault> {
+    if minting.declared.is_some() {
+        return declared::is_read(answer);
+    }
+    Ok(is_short_text(answer))
+}
+
+fn is_short_text(answer: &Answer) -> bool {
     (200..300).contains(&answer.status)
         && answer.head.values("content-type").any(text::is_read)
         && !answer.body.is_over()
@@ -87,6 +97,14 @@ pub(super) async fn read_ahead(
 }
 
 impl Minting<'_> {
+    /// Where tokens are made, an answer that goes on behind what was read may hold any.
+    pub(super) fn check_length(&self, ahead: &ReadAhead) -> Result<(), Fault> {
+        if self.declared.is_some() && !ahead.is_whole {
+            return Err(declared::too_long());
+        }
+        Ok(())
+    }
+
     /// Takes out what a text mints and puts placeholders in its place.
     pub(super) async fn keep(
         &self,
@@ -95,10 +113,10 @@ impl Minting<'_> {
         body: Zeroizing<Vec<u8>>,
     ) -> Result<Zeroizing<Vec<u8>>, Stop> {
         let is_json = answer.head.values("content-type").any(text::is_json);
-        let mut found = if is_json {
-            text::in_json(&body)
-        } else {
-            text::in_text(&body)
+        let mut found = match self.declared {
+            Some(_) => declared::read(answer, &body)?,
+            None if is_json => text::in_json(&body),
+            None => text::in_text(&body),
         };
         // What is a secret of the session already is no news: it is found and replaced as ever.
         found.retain(|value| !released.knows(&value.value));
@@ -109,26 +127,20 @@ impl Minting<'_> {
             let hint = "the far end's answer holds more credentials than can be kept";
             return Err(Fault::answer(hint).into());
         }
-        let mut values: Vec<&Zeroizing<Vec<u8>>> = Vec::new();
-        for one in &found {
-            if !values
-                .iter()
-                .any(|known| known.as_slice() == one.value.as_slice())
-            {
-                values.push(&one.value);
-            }
-        }
+        let values = distinct(&found);
         let count = u32::try_from(values.len()).unwrap_or(u32::MAX);
         let placeholders = self.ask.mint(self.record, count).await?;
         if placeholders.len() != values.len() {
             return Err(Fault::answer("the answer's credentials could not be kept").into());
         }
         for (value, placeholder) in values.iter().zip(&placeholders) {
-            released.keep_minted(placeholder, self.endpoint, value)?;
+            let refreshes = |one: &Value| one.is_refresh && one.value == value.value;
+            let declared = self.declared.filter(|_| found.iter().any(refreshes));
+            released.keep_minted(placeholder, (self.endpoint, declared), &value.value)?;
         }
         let stands_for = |value: &Zeroizing<Vec<u8>>| {
             let mut known = values.iter();
-            let known = known.position(|known| known.as_slice() == value.as_slice());
+            let known = known.position(|known| known.value == *value);
             let placeholder = known.and_then(|at| placeholders.get(at));
             placeholder.map_or("[redacted]", String::as_str)
         };
@@ -144,6 +156,17 @@ impl Minting<'_> {
     }
 }
 
+/// Each value once.
+fn distinct(found: &[Value]) -> Vec<&Value> {
+    let mut values: Vec<&Value> = Vec::new();
+    for one in found {
+        if !values.iter().any(|known| known.value == one.value) {
+            values.push(one);
+        }
+    }
+    values
+}
+
 /// Where the values of a JSON text stand.
 pub(crate) fn minted_places(text: &[u8]) -> Vec<Range<usize>> {
     let values = text::in_json(text).into_iter();
@@ -156,4 +179,6 @@ struct Value {
     place: Range<usize>,
     /// What it is, unescaped.
     value: Zeroizing<Vec<u8>>,
+    /// A refresh token (RFC 6749 §6).
+    is_refresh: bool,
 }

@@ -35,16 +35,17 @@ pub(super) async fn open(
     client: ClientSide<'_>,
     upstream: &mut Upstream,
     (offer, answer): (&Offer, &Answer),
-    (sending, download): ((Tally<'_>, Option<MessageSlot>), Download<'_>),
+    (sending, mut download): ((Tally<'_>, Option<MessageSlot>), Download<'_>),
 ) -> Result<Forwarded, Stop> {
     let protocol = verify(answer, offer)?;
+    let markers = download.keep_cookies(answer);
     let received = download.received;
     received.status = Some(SWITCHED);
     let mut head = Vec::with_capacity(256);
     let scrubber = download.released.scrubber();
     received.reflected += write_head(
         (answer, offer, protocol),
-        (scrubber.as_ref(), download.is_bound),
+        (scrubber.as_ref(), download.is_bound, &markers),
         &mut head,
     );
     around.draw.receive(head.len())?;
@@ -89,7 +90,7 @@ fn verify<'a>(answer: &Answer, offer: &'a Offer) -> Result<Option<&'a str>, Faul
 /// The answer's head for the client, scrubbed. Gives the number of finds.
 fn write_head(
     (answer, offer, protocol): (&Answer, &Offer, Option<&str>),
-    (scrubber, is_bound): (Option<&Arc<Scrubber>>, bool),
+    (scrubber, is_bound, markers): (Option<&Arc<Scrubber>>, bool, &[Vec<u8>]),
     out: &mut Vec<u8>,
 ) -> u32 {
     let how = Rewrite {
@@ -97,6 +98,7 @@ fn write_head(
         outgoing: Outgoing::Nothing,
         is_unpacked: false,
         is_bound,
+        markers,
         close: false,
     };
     let mut hits = 0;
@@ -119,6 +121,7 @@ fn write_head(
             hits += push_scrubbed(field, scrubber, out);
         }
     }
+    hits += answer::push_markers(&how, out);
     out.extend_from_slice(b"\r\n");
     hits
 }

@@ -8,6 +8,7 @@
 //! it already has.
 
 use super::{PLACEHOLDER_BYTES_MIN, present};
+use crate::cookies::is_markers;
 use crate::head::{Field, Head, list_members};
 use crate::refuse::Fault;
 use torno_policy::Reason;
@@ -51,9 +52,10 @@ pub(super) fn judge(head: &Head) -> Result<Judged, Fault> {
         search(&mut judged.presented, field);
         let carries = judged.presented.len() > before;
         let dropped = is_dropped(field.name) || named.iter().any(|name| field.is(name));
+        let is_marker = field.is("cookie") && is_markers(field.value);
         let disposition = if carries {
             Disposition::Placeholder
-        } else if dropped {
+        } else if dropped || is_marker {
             Disposition::Drop
         } else if is_credential_like(field.name) {
             own(&mut judged.own_credentials, field.name);

@@ -21,6 +21,8 @@ pub(crate) enum Reading {
     Whole(Unread),
     /// All of it, for a signature that has to name its digest.
     Payload,
+    /// The refresh token, of the whole.
+    Refresh,
 }
 
 impl Request {
@@ -44,6 +46,7 @@ impl Request {
             Reading::Whole(Unread::Content(kind)) => content::head(self, *kind),
             Reading::Whole(Unread::Slot(slot)) => slot::head(self, slot),
             Reading::Payload => content::payload(self).map(|()| true),
+            Reading::Refresh => Ok(true),
         }
     }
 
@@ -83,6 +86,9 @@ impl Request {
                 }
                 Ok(true)
             }
+            Reading::Refresh if body.len() > CONTENT_BYTES_MAX => Err(slot::too_large()),
+            Reading::Refresh if !is_whole => Ok(false),
+            Reading::Refresh => self.read_refresh(body).map(|()| true),
             Reading::Whole(unread) if body.len() > CONTENT_BYTES_MAX => Err(match unread {
                 Unread::Content(_) => content::too_large(),
                 Unread::Slot(_) => slot::too_large(),

@@ -2,7 +2,8 @@
 //! What of a body is part of the question is read before it is asked: the commands of a push,
 //! whose place alone tells that they are there, and whatever the notary asks for because a rule of
 //! the session judges what is said at this place. So is a body whose digest a signature has to
-//! name. What was read leaves as it came.
+//! name, and one that may hold the placeholder of a refresh token which this place made. What was
+//! read leaves as it came, but for what is put into it.
 
 use super::{Client, Pipeline};
 use crate::ask::ask;
@@ -27,7 +28,8 @@ pub(super) struct Asked {
 }
 
 impl Pipeline {
-    /// The commands of a push, or a body that was signed and not hashed.
+    /// The commands of a push, a body that was signed and not hashed, or one that may refresh a
+    /// token of this place.
     pub(super) async fn read_first(
         &self,
         client: &mut Client,
@@ -40,8 +42,16 @@ impl Pipeline {
         } else if request.has_unread_payload() {
             self.read_ahead(client, request, &mut upload, &Reading::Payload)
                 .await?;
+        } else if self.may_refresh(request) {
+            self.read_ahead(client, request, &mut upload, &Reading::Refresh)
+                .await?;
         }
         Ok(upload)
+    }
+
+    fn may_refresh(&self, request: &Request) -> bool {
+        let (endpoint, path) = (&request.facts.endpoint, request.facts.path.path());
+        self.released.has_refreshed_at(endpoint, path) && request.may_refresh()
     }
 
     /// Asks, and again with what the notary wants read: content, or the slot of a body. Meanwhile

@@ -47,17 +47,18 @@ pub(super) struct Found {
 }
 
 impl Scrubber {
-    pub(crate) fn new(secrets: &[Secret]) -> Self {
+    pub(crate) fn new<'s>(secrets: impl IntoIterator<Item = &'s Secret>) -> Self {
         let mut scrubber = Self {
             forms: Vec::new(),
             owners: Vec::new(),
-            placeholders: secrets.iter().map(|s| s.placeholder.clone()).collect(),
+            placeholders: Vec::new(),
             windows: Vec::new(),
             jumps: Box::new([FULL_JUMP; TABLE]),
             fronts: vec![false; TABLE].into_boxed_slice(),
             longest: 0,
         };
-        for (owner, secret) in secrets.iter().enumerate() {
+        for (owner, secret) in secrets.into_iter().enumerate() {
+            scrubber.placeholders.push(secret.placeholder.clone());
             for form in forms(&secret.value) {
                 scrubber.add(form, owner);
             }

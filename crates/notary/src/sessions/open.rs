@@ -38,7 +38,7 @@ impl Session {
             self.open.pop_first();
         }
         let open = OpenRequest {
-            credential: permit.injection().map(|i| i.credential.clone()),
+            credential: permit.credential().cloned(),
             endpoint: facts.endpoint.clone(),
             method: facts.method.clone(),
         };

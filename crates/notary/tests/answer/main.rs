@@ -10,6 +10,7 @@
 )]
 
 mod content;
+mod keeping;
 mod minted;
 mod pace;
 mod release;
@@ -32,7 +33,7 @@ use torno_notary_protocol::gate::{
 use torno_notary_protocol::operator::{OperatorReply, OperatorRequest, UnsealKind};
 use torno_notary_protocol::receipt::{ReceiptKey, VALID_MS};
 use torno_notary_protocol::transit::CredentialInTransit;
-use torno_policy::binding::{Binding, Mode, PathPattern, Slot};
+use torno_policy::binding::{Answers, Binding, Cookies, Mode, PathPattern, Slot};
 use torno_policy::decision::{Reason, Refusal};
 use torno_policy::document::{DocumentDigest, Preset, Presets, digest, digest_with};
 use torno_policy::facts::{Act, Entry as Way, Location, Presented, RequestFacts, ToolFacts};
@@ -154,6 +155,7 @@ fn binding(mode: Mode) -> Binding {
         ],
         paths: vec![PathPattern::parse("/v1/**").unwrap()],
         denied: Vec::new(),
+        answers: Answers::default(),
         slot: Slot::Header {
             name: "authorization".to_owned(),
             scheme: Some("Bearer".to_owned()),

@@ -159,6 +159,7 @@ fn a_report_about_a_request_of_another_session_is_an_alarm() {
         received_bytes: 2,
         reflected: 1,
         carried: 0,
+        cookies: Vec::new(),
         address: None,
         resolved_by_proxy: false,
     };

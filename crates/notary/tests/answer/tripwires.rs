@@ -101,6 +101,7 @@ fn a_tripwire_that_a_gate_found_in_a_body_freezes_its_session() {
         received_bytes: 0,
         reflected: 0,
         carried: 0,
+        cookies: Vec::new(),
         address: None,
         resolved_by_proxy: false,
     };

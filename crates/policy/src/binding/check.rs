@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a binding must be before the vault takes it.
 
+use super::answers::is_bodiless;
 use super::slot::fold;
-use super::{Binding, Hmac, Mode, PathPattern, Sigv4, Slot};
-use crate::names::{CREDENTIAL_WORD, Host, Scheme};
+use super::{Binding, Cookies, Hmac, Mode, PathPattern, Sigv4, Slot};
+use crate::names::{CREDENTIAL_WORD, Host, Method, Scheme};
 use crate::postgres::{Access, Login};
 
 /// Why a binding is refused.
@@ -82,6 +83,15 @@ pub enum BindingError {
     /// A region or service that no signature names.
     #[error("region and service are written as in a signature, as `eu-central-1` and `s3`")]
     Scope,
+    /// Answers of what is no HTTP, or no answer.
+    #[error("a database or a WebSocket's message has no cookies and no token endpoint")]
+    NoAnswers,
+    /// A token endpoint that is not one path of the binding.
+    #[error("`{0}` is no token endpoint here: name one exact path that the binding has with POST")]
+    TokenEndpoint(String),
+    /// More of them than a provider has.
+    #[error("a binding has at most 8 token endpoints")]
+    TokenEndpoints,
     /// A signature where the client made none.
     #[error("what a client signed is signed anew, so its mode is `placeholder`")]
     SignedAlways,
@@ -117,6 +127,7 @@ impl Binding {
         if self.denied.len() > DENIED_MAX {
             return Err(BindingError::Denied);
         }
+        self.answers.check(self)?;
         let is_database = matches!(self.slot, Slot::Postgres { .. });
         if is_database != (self.endpoint.scheme == Scheme::Postgres) {
             return Err(BindingError::Postgres);
@@ -144,7 +155,12 @@ impl Binding {
 
     fn check_slot_methods(&self) -> Result<(), BindingError> {
         let all = |known: &[&str]| self.methods.iter().all(|m| known.contains(&m.as_str()));
-        if self.slot.is_in_body() && !all(&["POST", "PUT", "PATCH", "DELETE"]) {
+        // What has no body may still go with the cookies that a body earned.
+        let brokers = self.answers.cookies == Cookies::Broker;
+        let has_body = |m: &Method| ["POST", "PUT", "PATCH", "DELETE"].contains(&m.as_str());
+        let fits = |m: &Method| has_body(m) || (brokers && is_bodiless(m));
+        let is_usable = self.methods.iter().all(fits) && self.methods.iter().any(has_body);
+        if self.slot.is_in_body() && !is_usable {
             return Err(BindingError::BodilessMethod);
         }
         if self.slot.is_in_websocket() && !all(&["GET"]) {

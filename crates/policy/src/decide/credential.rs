@@ -17,6 +17,7 @@
 //! | 1 | any | its own, in its slot | put in |
 //! | 1 | `inject`, `placeholder_or_inject` | none | put in |
 //! | 1 | `placeholder` | none | goes without if a rule or git grant covers it |
+//! | 1, in a body, and the method has none | any | none | as in the row above and the next |
 //! | 1 | `placeholder` | none, only the binding covers it | `placeholder_missing` |
 //! | 0, one expired | not `placeholder` | none | `binding_expired` |
 //! | 0 | `placeholder` or no binding | none | goes without if a rule or git grant covers it |
@@ -32,8 +33,8 @@
 
 use super::cover::{self, Cover};
 use super::{IssuedPlaceholder, Layers, Opinion, hint};
-use crate::binding::{Binding, Held, Mode, Slot};
-use crate::decision::{Layer, PermittedInjection, Reason};
+use crate::binding::{Binding, Cookies, Held, Mode, Slot};
+use crate::decision::{Layer, PermittedInjection, PermittedKeeping, Reason};
 use crate::facts::{Location, Presented, RequestFacts};
 use crate::grant::{AllowRule, Dialect};
 use crate::names::{CredentialName, RuleName, Scheme};
@@ -81,6 +82,28 @@ pub(super) fn unread(layers: &Layers<'_>, phase: Phase, facts: &RequestFacts) ->
     }
 }
 
+/// What is kept of the answer: where one binding covers the request, does not deny it, and says so.
+pub(super) fn keeping(
+    layers: &Layers<'_>,
+    facts: &RequestFacts,
+    cover: &Cover<'_>,
+) -> Option<PermittedKeeping> {
+    let live = live(layers, cover);
+    let [binding] = live.as_slice() else {
+        return None;
+    };
+    if binding.denies(&facts.method, &facts.path) {
+        return None;
+    }
+    let keeping = PermittedKeeping {
+        binding: binding.id.clone(),
+        credential: binding.credential.clone(),
+        cookies: binding.answers.cookies == Cookies::Broker,
+        tokens: binding.answers.makes_tokens(&binding.judged(&facts.path)),
+    };
+    (keeping.cookies || keeping.tokens).then_some(keeping)
+}
+
 fn live<'a>(layers: &Layers<'_>, cover: &Cover<'a>) -> Vec<&'a Binding> {
     let bindings = cover.bindings.iter().copied();
     bindings
@@ -89,7 +112,8 @@ fn live<'a>(layers: &Layers<'_>, cover: &Cover<'a>) -> Vec<&'a Binding> {
 }
 
 fn is_unread(binding: &Binding, facts: &RequestFacts) -> bool {
-    binding.slot.reads_body() && held(&binding.slot, facts).is_none()
+    let has_place = binding.slot.reads_body() && !binding.has_no_place(&facts.method);
+    has_place && held(&binding.slot, facts).is_none()
 }
 
 /// What the client has in the slot; nothing where it is a header, or was not read.
@@ -126,8 +150,8 @@ fn with_binding(
     let foreign = slot
         .iter()
         .any(|(_, issued)| issued.credential != binding.credential);
-    let is_used =
-        !slot.is_empty() || binding.mode != Mode::Placeholder || binding.slot.is_in_websocket();
+    let is_put_in = binding.mode != Mode::Placeholder || binding.slot.is_in_websocket();
+    let is_used = !slot.is_empty() || (is_put_in && !binding.has_no_place(&facts.method));
     if slot.len() > 1 || (held == Some(Held::Twice) && is_used) {
         return Err(deny_binding(binding, Reason::PlaceholderRepeated, facts));
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What each layer says of an act.
 
-use crate::decision::{Layer, PermittedInjection, Reason};
+use crate::decision::{Layer, PermittedInjection, PermittedKeeping, Reason};
 use crate::grant::Verdict;
 use crate::names::RuleName;
 
@@ -12,6 +12,8 @@ pub struct Explanation {
     pub layers: Vec<Opinion>,
     /// The credential that would be put in.
     pub injection: Option<PermittedInjection>,
+    /// What would be kept of the answer.
+    pub keeping: Option<PermittedKeeping>,
     /// The far end runs a model: see [`Permit::transcripts`].
     pub transcripts: bool,
 }
@@ -22,6 +24,7 @@ impl Explanation {
         Self {
             layers,
             injection: None,
+            keeping: None,
             transcripts: false,
         }
     }

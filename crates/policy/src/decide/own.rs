@@ -2,8 +2,9 @@
 //! `exclusive`: the client's own credentials.
 //!
 //! On an endpoint that a credential of the session is bound to, none goes through: mode `inject`
-//! replaces the one in its slot, everything else is refused, whatever a rule says (an attacker's
-//! own key at an allowed host carries data out). On any other endpoint one goes through only where
+//! replaces the one in its slot, cookies that the gate keeps replace all of the client's, and
+//! everything else is refused, whatever a rule says (an attacker's own key at an allowed host
+//! carries data out). On any other endpoint one goes through only where
 //! a rule for that exact host says `own_credentials = true`. A `cookie` counts like the others, and
 //! so does what stands in the parameter or segment that such a binding fills, and in the place of a
 //! body that was read for one; so does a presigned URL where such a binding signs.
@@ -12,7 +13,7 @@ use super::cover::Cover;
 use super::credential::held;
 use super::{Layers, Opinion, hint};
 use crate::binding::{Binding, Held, Mode, Slot};
-use crate::decision::{Layer, PermittedInjection, Reason};
+use crate::decision::{Layer, PermittedInjection, PermittedKeeping, Reason};
 use crate::facts::RequestFacts;
 use crate::grant::HostPattern;
 use crate::names::RuleName;
@@ -21,11 +22,14 @@ pub(super) fn check(
     layers: &Layers<'_>,
     facts: &RequestFacts,
     cover: &Cover<'_>,
-    injection: Option<&PermittedInjection>,
+    (injection, keeping): (Option<&PermittedInjection>, Option<&PermittedKeeping>),
 ) -> Result<(), Opinion> {
     let replaced = injection.filter(|injection| injection.mode == Mode::Inject);
     let replaced = replaced.map(|injection| &injection.slot);
-    let goes = |name: &String| replaced.is_some_and(|slot| slot.writes(name));
+    let brokers = keeping.is_some_and(|keeping| keeping.cookies);
+    let goes = |name: &String| {
+        replaced.is_some_and(|slot| slot.writes(name)) || (brokers && name == "cookie")
+    };
     let in_header = !facts.own_credentials.iter().all(goes);
     let in_slot = bound(layers, facts).any(|binding| is_own(&binding.slot, replaced, facts));
     if !in_header && !in_slot {

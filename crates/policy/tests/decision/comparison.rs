@@ -15,6 +15,7 @@ fn outcome(decision: Decision) -> Outcome {
             permit
                 .injection()
                 .map(|injection| injection.binding.to_string()),
+            permit.keeping().map(|keeping| keeping.binding.to_string()),
         ),
         Decision::Ask(_) => Outcome::Ask,
         Decision::Deny(refusal) => Outcome::Deny(refusal.reason),
@@ -57,7 +58,7 @@ fn decide_agrees_with_the_slow_reference_and_reaches_every_reason() {
             .min()
             .unwrap();
         let verdict = match &decided {
-            Outcome::Allow(_) => Verdict::Allow,
+            Outcome::Allow(_, _) => Verdict::Allow,
             Outcome::Ask => Verdict::Ask,
             Outcome::Deny(_) => Verdict::Deny,
         };
@@ -66,8 +67,8 @@ fn decide_agrees_with_the_slow_reference_and_reaches_every_reason() {
             "explain differs from decide at seed {seed}"
         );
         let name = match decided {
-            Outcome::Allow(Some(_)) => "allow with credential".to_owned(),
-            Outcome::Allow(None) => "allow".to_owned(),
+            Outcome::Allow(Some(_), _) => "allow with credential".to_owned(),
+            Outcome::Allow(None, _) => "allow".to_owned(),
             Outcome::Ask => "ask".to_owned(),
             Outcome::Deny(reason) => reason.code().to_owned(),
         };

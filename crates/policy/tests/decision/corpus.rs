@@ -5,7 +5,7 @@
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use torno_policy::Decision;
-use torno_policy::binding::{Binding, Denied, Mode, PathPattern, Sigv4, Slot};
+use torno_policy::binding::{Answers, Binding, Denied, Mode, PathPattern, Sigv4, Slot};
 use torno_policy::decide::{IssuedPlaceholder, Layers, decide};
 use torno_policy::document;
 use torno_policy::facts::{
@@ -243,6 +243,7 @@ fn binding(row: &BindingRow) -> Binding {
         methods: row.methods.clone(),
         paths: row.paths.clone(),
         denied: row.denied.iter().map(|text| denied(text)).collect(),
+        answers: Answers::default(),
         slot: slot(row),
         mode: row.mode,
         expires_at: row.expires_at,

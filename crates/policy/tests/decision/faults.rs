@@ -30,9 +30,10 @@ pub(crate) enum Fault {
     UnreadBodyPasses,
     FilledNowhere,
     TripwireIgnored,
+    CookiesWhereDenied,
 }
 
-pub(crate) const FAULTS: [Fault; 24] = [
+pub(crate) const FAULTS: [Fault; 25] = [
     Fault::KilledStillActs,
     Fault::StaleGenerationActs,
     Fault::WildcardSpansLabels,
@@ -57,4 +58,5 @@ pub(crate) const FAULTS: [Fault; 24] = [
     Fault::UnreadBodyPasses,
     Fault::FilledNowhere,
     Fault::TripwireIgnored,
+    Fault::CookiesWhereDenied,
 ];

@@ -12,6 +12,7 @@ mod comparison;
 mod corpus;
 mod faults;
 mod hints;
+mod keeping;
 mod modes;
 mod properties;
 mod reference;

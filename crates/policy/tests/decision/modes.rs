@@ -2,7 +2,7 @@
 //! Each mode at each slot, for each thing that a client can send there: one table.
 
 use torno_policy::binding::{Algorithm, Hash, Hmac, Jwt, KeyForm, Recipe, SignedField};
-use torno_policy::binding::{Binding, Held, Mode, PathPattern, Pointer, Slot};
+use torno_policy::binding::{Answers, Binding, Held, Mode, PathPattern, Pointer, Slot};
 use torno_policy::decide::{IssuedPlaceholder, Layers, decide, unread};
 use torno_policy::facts::{Act, BodySlot, Entry, Location, Presented, RequestFacts, Unread};
 use torno_policy::names::{
@@ -104,6 +104,7 @@ fn binding(slot: &Slot, mode: Mode) -> Binding {
         methods: vec![method(slot)],
         paths: vec![paths],
         denied: Vec::new(),
+        answers: Answers::default(),
         slot: slot.clone(),
         mode,
         expires_at: None,

@@ -6,7 +6,7 @@
 use crate::faults::Fault;
 use crate::world::World;
 use torno_policy::Reason;
-use torno_policy::binding::{Binding, Mode};
+use torno_policy::binding::{Binding, Cookies, Mode};
 use torno_policy::facts::{Act, GitOperation, Location, Presented, RefChange, RequestFacts};
 use torno_policy::grant::{AllowRule, Dialect, GitGrant, HostPattern, SecretGrant};
 use torno_policy::names::Scheme;
@@ -22,7 +22,7 @@ use slot::Seen;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// With the binding that is put in.
-    Allow(Option<String>),
+    Allow(Option<String>, Option<String>),
     Ask,
     Deny(Reason),
 }
@@ -72,7 +72,11 @@ impl<'a> Judge<'a> {
             Ok((_, _, bindings)) => self.injected(bindings, self.is_plain(&covered)),
             Err(_) => Ok(None),
         };
-        let with_credential = matches!(injected, Ok(Some(_)));
+        let brokered = match (&covered, &injected) {
+            (Ok((_, _, bindings)), Ok(_)) => self.brokered(bindings),
+            _ => None,
+        };
+        let with_credential = matches!(injected, Ok(Some(_))) || brokered.is_some();
         if self.organisation_forbids(with_credential) {
             return Outcome::Deny(Reason::OrganisationForbids);
         }
@@ -88,13 +92,14 @@ impl<'a> Judge<'a> {
             Ok(injected) => injected,
             Err(reason) => return Outcome::Deny(reason),
         };
-        if !self.own_credentials_fit(rules, injected) {
+        if !self.own_credentials_fit(rules, (injected, brokered)) {
             return Outcome::Deny(Reason::OwnCredential);
         }
         if asks {
             Outcome::Ask
         } else {
-            Outcome::Allow(injected.map(|b| b.id.to_string()))
+            let id = |b: &Binding| b.id.to_string();
+            Outcome::Allow(injected.map(id), brokered.map(id))
         }
     }
 
@@ -304,17 +309,7 @@ impl<'a> Judge<'a> {
                 Some(_) | None => {}
             }
         }
-        let mut live: Vec<&Binding> = Vec::new();
-        for binding in bindings {
-            let over = match binding.expires_at {
-                Some(end) if self.fault == Fault::ExpiryOffByOne => end <= self.world.now,
-                Some(end) => end < self.world.now,
-                None => false,
-            };
-            if !over {
-                live.push(binding);
-            }
-        }
+        let live = self.live(bindings);
         if live.len() > 1 && self.fault != Fault::FirstBindingWins {
             return Err(Reason::BindingAmbiguous);
         }
@@ -338,8 +333,9 @@ impl<'a> Judge<'a> {
             .iter()
             .filter(|(one, _)| slot::is_inside(binding, seen, one))
             .collect();
-        let used =
-            !inside.is_empty() || binding.mode != Mode::Placeholder || slot::is_said_later(binding);
+        let bodiless = slot::is_bodiless(binding, self.facts);
+        let always = binding.mode != Mode::Placeholder || slot::is_said_later(binding);
+        let used = !inside.is_empty() || (always && !bodiless);
         let twice = seen == Some(Seen::Twice) && self.fault != Fault::SecondParameterPasses;
         if inside.len() > 1 || (twice && used) {
             return Err(Reason::PlaceholderRepeated);
@@ -352,7 +348,10 @@ impl<'a> Judge<'a> {
         {
             return Err(Reason::CredentialEndpointMismatch);
         }
-        if slot::is_unread(binding, self.facts) && self.fault != Fault::UnreadBodyPasses {
+        if !bodiless
+            && slot::is_unread(binding, self.facts)
+            && self.fault != Fault::UnreadBodyPasses
+        {
             return Err(Reason::ContentUnread);
         }
         if used && slot::denies(binding, self.facts) && self.fault != Fault::DeniedIgnored {
@@ -369,6 +368,29 @@ impl<'a> Judge<'a> {
         } else {
             Err(Reason::PlaceholderMissing)
         }
+    }
+
+    fn live(&self, bindings: &[&'a Binding]) -> Vec<&'a Binding> {
+        let mut live = Vec::new();
+        for binding in bindings {
+            let over = match binding.expires_at {
+                Some(end) if self.fault == Fault::ExpiryOffByOne => end <= self.world.now,
+                Some(end) => end < self.world.now,
+                None => false,
+            };
+            if !over {
+                live.push(*binding);
+            }
+        }
+        live
+    }
+
+    /// The binding whose kept cookies go along.
+    fn brokered(&self, bindings: &[&'a Binding]) -> Option<&'a Binding> {
+        let live = self.live(bindings);
+        let binding = live.first().copied().filter(|_| live.len() == 1)?;
+        let denied = slot::denies(binding, self.facts) && self.fault != Fault::CookiesWhereDenied;
+        (binding.answers.cookies == Cookies::Broker && !denied).then_some(binding)
     }
 
     fn misplaced(&self, bindings: &[&Binding], credential: &str) -> Reason {
@@ -398,7 +420,11 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn own_credentials_fit(&self, rules: &[&AllowRule], injected: Option<&Binding>) -> bool {
+    fn own_credentials_fit(
+        &self,
+        rules: &[&AllowRule],
+        (injected, brokered): (Option<&Binding>, Option<&Binding>),
+    ) -> bool {
         let grant = &self.world.grant;
         let mut bound = false;
         let mut in_slot = false;
@@ -431,7 +457,7 @@ impl<'a> Judge<'a> {
         self.facts.own_credentials.iter().all(|name| {
             let replaced = injected
                 .is_some_and(|b| b.mode == Mode::Inject && slot::header(b) == Some(name.as_str()));
-            passes || replaced
+            passes || replaced || (brokered.is_some() && name == "cookie")
         })
     }
 

@@ -3,7 +3,9 @@
 //! often and every reason is reached.
 
 use torno_policy::binding::{Algorithm, Hash, Hmac, Jwt, KeyForm, Recipe, SignedField};
-use torno_policy::binding::{Binding, Denied, Held, Mode, PathPattern, Pointer, Sigv4, Slot};
+use torno_policy::binding::{
+    Answers, Binding, Cookies, Denied, Held, Mode, PathPattern, Pointer, Sigv4, Slot,
+};
 use torno_policy::decide::{IssuedPlaceholder, Layers};
 use torno_policy::document;
 use torno_policy::facts::{
@@ -435,6 +437,14 @@ fn binding(dice: &mut Dice, at: usize, named: &[CredentialName]) -> Binding {
         methods: methods(&dice.some(&METHODS)),
         paths,
         denied: denied.into_iter().collect(),
+        answers: Answers {
+            cookies: if at == 1 {
+                Cookies::Drop
+            } else {
+                Cookies::Broker
+            },
+            ..Answers::default()
+        },
         mode: match slot {
             Slot::Sigv4(_) => Mode::Placeholder,
             _ => dice.pick(&[Mode::Placeholder, Mode::PlaceholderOrInject, Mode::Inject]),

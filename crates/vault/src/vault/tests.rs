@@ -8,7 +8,7 @@ use crate::{SystemEntropy, keys::UnsealRow};
 use tempfile::TempDir;
 use torno_audit::{Durability, Entry, Event, Opening, Recorder, SigningKey};
 use torno_policy::Decision;
-use torno_policy::binding::{Mode, PathPattern, Slot};
+use torno_policy::binding::{Answers, Mode, PathPattern, Slot};
 use torno_policy::decide::{Layers, decide};
 use torno_policy::decision::Permit;
 use torno_policy::document::{Presets, parse};
@@ -147,6 +147,7 @@ fn binding(id: &str, name: &str) -> Binding {
         methods: vec![Method::parse("GET").unwrap()],
         paths: vec![PathPattern::parse("/v1/**").unwrap()],
         denied: Vec::new(),
+        answers: Answers::default(),
         slot: Slot::Header {
             name: "authorization".to_owned(),
             scheme: Some("Bearer".to_owned()),

@@ -28,6 +28,17 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
+    /// A sandbox with nothing in it, for what Torno itself runs there.
+    pub(crate) fn empty(isolation: Option<Level>, wall: u64) -> Self {
+        Self {
+            isolation,
+            workspace: Some(Workspace::None),
+            env: Vec::new(),
+            also: Vec::new(),
+            wall: Some(wall),
+        }
+    }
+
     /// Its part of a document. The same arguments give the same text, and so the same digest.
     pub(crate) fn text(&self) -> String {
         let mut text = String::from("# Typed on the command line.\n[sandbox]\n");

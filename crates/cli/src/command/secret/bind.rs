@@ -3,6 +3,7 @@
 
 mod claims;
 mod database;
+mod kept;
 mod keyed;
 mod signed;
 mod template;
@@ -11,6 +12,7 @@ use crate::stop::{Outcome, Stop};
 use crate::values;
 use claims::Claims;
 use database::Database;
+use kept::Kept;
 use keyed::Keyed;
 use signed::Signed;
 use template::{Asked, Minting};
@@ -37,6 +39,10 @@ const ID_BYTES_MAX: usize = 64;
   torno secret bind bot --host bots.example.org --in 'path:/bot{credential}/**'
   torno secret bind app --host login.example.org --path /oauth/token --in form:client_secret
   torno secret bind bot --host gateway.example.org --in ws.json:/d/token
+  torno secret bind shop --host shop.example.org --in form:password --cookies broker \
+      --method POST --method GET --path /login --path '/account/**'
+  torno secret bind app --host login.example.org --basic client --mode placeholder \
+      --method POST --path /oauth/token --token-endpoint /oauth/token
   torno secret bind s3 --host s3.eu-central-1.amazonaws.com --path '/bucket/**' \
       --sigv4 AKIAIOSFODNN7EXAMPLE --region eu-central-1 --service s3
   torno secret bind hook --host hooks.example.org --path /hook \
@@ -104,6 +110,8 @@ pub(crate) struct Bind {
     keyed: Keyed,
     #[command(flatten)]
     claims: Claims,
+    #[command(flatten)]
+    kept: Kept,
     /// When it is put in; `placeholder_or_inject` with --basic, `inject` with --hmac, else
     /// `placeholder`
     #[arg(long, value_enum)]
@@ -242,6 +250,7 @@ impl Bind {
             methods: or_default(&self.methods, || Method::parse("GET")),
             paths: Vec::new(),
             denied: Vec::new(),
+            answers: self.kept.answers(),
             slot: self.header_slot(),
             mode: Mode::Placeholder,
             expires_at: self.expires.map(|seconds| now.saturating_add(seconds)),

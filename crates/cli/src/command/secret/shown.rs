@@ -7,10 +7,10 @@ use crate::notary::{Notary, unexpected};
 use crate::stop::{Outcome, Stop};
 use std::fmt::Write as _;
 use torno_notary_protocol::operator::{CredentialRow, OperatorReply, OperatorRequest};
-use torno_policy::binding::{Binding, Hash, Hmac, Jwt, Slot};
+use torno_policy::binding::{Answers, Binding, Cookies, Hash, Hmac, Jwt, Slot};
 use torno_policy::names::CredentialName;
 
-async fn listed(context: &Context) -> Outcome<(Vec<CredentialRow>, Vec<Binding>)> {
+pub(super) async fn listed(context: &Context) -> Outcome<(Vec<CredentialRow>, Vec<Binding>)> {
     let notary = Notary::open(context).await?;
     match notary.ask(&OperatorRequest::List).await? {
         OperatorReply::Listed {
@@ -139,9 +139,10 @@ pub(super) fn line(binding: &Binding) -> String {
             binding.credential
         ),
     };
+    let kept = kept(&binding.answers);
     let until = binding.expires_at.map(clock::seconds);
     crate::printable::line(&format!(
-        "{}: {} {} {} {place}{}{denied}",
+        "{}: {} {} {} {place}{}{kept}{denied}",
         binding.id,
         binding.endpoint,
         words(binding.methods.iter().map(ToString::to_string).collect()),
@@ -150,4 +151,16 @@ pub(super) fn line(binding: &Binding) -> String {
             .map(|until| format!(" until {until}"))
             .unwrap_or_default()
     ))
+}
+
+/// What stays outside of its answers.
+fn kept(answers: &Answers) -> String {
+    let mut text = String::new();
+    if answers.cookies == Cookies::Broker {
+        text.push_str(", cookies kept");
+    }
+    for path in &answers.token_endpoints {
+        let _ = write!(text, ", tokens at {path}");
+    }
+    text
 }

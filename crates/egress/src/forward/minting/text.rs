@@ -37,6 +37,11 @@ pub(super) fn is_json(content_type: &[u8]) -> bool {
     kind == b"application/json" || (kind.ends_with(b"+json") && !is_framed)
 }
 
+pub(super) fn is_form(content_type: &[u8]) -> bool {
+    let kind = kind(content_type).to_ascii_lowercase();
+    kind == b"application/x-www-form-urlencoded"
+}
+
 /// The type without its parameters.
 fn kind(content_type: &[u8]) -> &[u8] {
     let kind = content_type.split(|b| *b == b';').next();
@@ -71,20 +76,26 @@ fn in_members(text: &[u8]) -> Vec<Value> {
             member = Some(canonical(&string));
             continue;
         }
-        let is_member = member.take().is_some_and(|name| {
+        let name = member.take();
+        let is_refresh = name.as_deref() == Some(b"refreshtoken");
+        let is_member = name.is_some_and(|name| {
             let is = |names: &[&str]| names.iter().any(|known| known.as_bytes() == name);
             is(&MEMBERS) || (is(&WEB_TOKEN_MEMBERS) && is_web_token(&string))
         });
         if (is_member || is_credential(&string)) && is_value(&string) {
             let value = string;
-            found.push(Value { place, value });
+            found.push(Value {
+                place,
+                value,
+                is_refresh,
+            });
         }
     }
     found
 }
 
 /// Whether it can be searched for and sent, and is none of ours.
-fn is_value(string: &[u8]) -> bool {
+pub(super) fn is_value(string: &[u8]) -> bool {
     VALUE_BYTES.contains(&string.len())
         && string.iter().all(u8::is_ascii_graphic)
         && Placeholder::find_all(string).is_empty()
@@ -116,7 +127,7 @@ fn unescaped(inside: &[u8]) -> Zeroizing<Vec<u8>> {
     Zeroizing::new(read.map(String::into_bytes).unwrap_or_default())
 }
 
-fn canonical(name: &[u8]) -> Vec<u8> {
+pub(super) fn canonical(name: &[u8]) -> Vec<u8> {
     let plain = name.iter().filter(|b| !matches!(b, b'_' | b'-'));
     plain.map(u8::to_ascii_lowercase).collect()
 }
@@ -133,6 +144,7 @@ pub(super) fn in_text(text: &[u8]) -> Vec<Value> {
             found.push(Value {
                 place: start..start + length,
                 value: Zeroizing::new(word.to_vec()),
+                is_refresh: false,
             });
         }
         start += length.max(1);

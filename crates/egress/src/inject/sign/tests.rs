@@ -72,6 +72,7 @@ fn allowed(request: &Request, slot: Slot) -> Allowed {
     Allowed {
         transcripts: false,
         minted: false,
+        keeping: None,
         record: RecordSeq(1),
         receipt: ReceiptKey::new([9; 32]).seal(&claims).ok(),
         endpoint: request.facts.endpoint.clone(),

@@ -3,7 +3,9 @@
 
 use super::stage::*;
 use crate::scrub::packed::{bombs, brotli, zstd};
+use torno_notary_protocol::gate::Keeping;
 use torno_policy::Reason;
+use torno_policy::names::{BindingId, CredentialName};
 
 fn answer(fields: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
@@ -154,4 +156,124 @@ async fn a_request_without_effect_or_without_credential_mints_nothing() {
         let heard = stage.send(request).await;
         assert!(heard.ends_with(body), "{heard}");
     }
+}
+
+/// A token endpoint of a binding.
+fn declared() -> std::sync::Arc<Notary> {
+    Notary::new(|facts| {
+        let is_token = facts.path.path() == "/token";
+        Ok(Yes {
+            slot: Some(bearer()),
+            keeping: is_token.then(|| Keeping {
+                binding: BindingId::parse("b1").unwrap(),
+                credential: CredentialName::parse("c1").unwrap(),
+                cookies: false,
+                tokens: true,
+            }),
+            ..Yes::default()
+        })
+    })
+}
+
+fn form(path: &str, kind: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: allow.test\r\nContent-Type: {kind}\r\n\
+         Content-Length: {length}\r\n\r\n{body}"
+    )
+}
+
+const FORM: &str = "application/x-www-form-urlencoded";
+
+#[tokio::test]
+async fn a_placeholder_refreshes_at_the_token_endpoint_that_made_it_alone() {
+    let body = r#"{"access_token":"access-0123456789","refresh_token":"refresh/0123456789&x"}"#;
+    let stage = stage(declared(), minting("application/json", body)).await;
+    let first = "grant_type=client_credentials";
+    let heard = stage.send(form("/token", FORM, first)).await;
+    assert!(!heard.contains("0123456789"), "{heard}");
+    let minted = stage.notary.minted.lock().unwrap().clone();
+    let [access, refresh] = minted.as_slice() else {
+        panic!("{minted:?}")
+    };
+    let (access, refresh) = (access.as_str(), refresh.as_str());
+
+    let json = format!("{{\"refresh_token\" : \"{refresh}\", \"a\":1}}");
+    let pair = format!("a=1&refresh_token={refresh}&b=2");
+    for (kind, body, sent) in [
+        (
+            FORM,
+            &pair,
+            "\r\n\r\na=1&refresh_token=refresh%2F0123456789%26x&b=2",
+        ),
+        (
+            "application/json",
+            &json,
+            "\r\n\r\n{\"refresh_token\" : \"refresh/0123456789&x\", \"a\":1}",
+        ),
+    ] {
+        let heard = stage.send(form("/token", kind, body)).await;
+        let last = stage.origin.request(stage.origin.count() - 1);
+        assert!(last.ends_with(sent), "{last}");
+        assert!(last.contains(&format!("authorization: Bearer {SECRET}\r\n")));
+        // The same tokens again: the same placeholders.
+        assert!(heard.contains(access) && heard.contains(refresh), "{heard}");
+        assert!(!heard.contains("0123456789"), "{heard}");
+    }
+
+    // Elsewhere, in another field, or the access token in its place: what it is, inert.
+    let wrong = format!("refresh_token={access}");
+    let other = format!("other={refresh}");
+    for (path, body) in [
+        ("/elsewhere", &pair),
+        ("/token", &other),
+        ("/token", &wrong),
+    ] {
+        stage.send(form(path, FORM, body)).await;
+        let last = stage.origin.request(stage.origin.count() - 1);
+        assert!(last.ends_with(&format!("\r\n\r\n{body}")), "{last}");
+    }
+    let twice = format!("refresh_token={refresh}&refresh_token={refresh}");
+    let heard = stage.send(form("/token", FORM, &twice)).await;
+    assert!(heard.contains("malformed_request"), "{heard}");
+}
+
+#[tokio::test]
+async fn an_answer_of_a_token_endpoint_that_can_not_be_read_is_refused() {
+    let long = format!("{{\"a\":\"{}\"}}", "x".repeat(70_000));
+    for (kind, body, reason) in [
+        (
+            "text/plain",
+            "opaque-token-0123456789",
+            "neither JSON nor a form",
+        ),
+        (
+            "application/json",
+            r#"{"access_token":"short"}"#,
+            "12 to 8192",
+        ),
+        (
+            "application/json",
+            r#"{"access_token":"a-0123456789","access_token":"b-0123456789"}"#,
+            "each member once",
+        ),
+        ("application/json", &*long.leak(), "over 64 KiB"),
+    ] {
+        let stage = stage(declared(), minting(kind, body)).await;
+        let heard = stage.send(form("/token", FORM, "a=1")).await;
+        assert!(heard.starts_with("HTTP/1.1 502 "), "{heard}");
+        assert!(heard.contains(reason), "{heard}");
+        assert!(!heard.contains("0123456789"), "{heard}");
+    }
+}
+
+#[tokio::test]
+async fn a_form_of_a_token_endpoint_has_placeholders_for_its_tokens() {
+    let body = "access_token=opaque%2D0123456789&scope=a%2Cb&token_type=bearer";
+    let stage = stage(declared(), minting(FORM, body)).await;
+    let heard = stage.send(form("/token", FORM, "a=1")).await;
+    let minted = stage.notary.minted.lock().unwrap().clone();
+    let shown = minted[0].as_str();
+    let shown = format!("\r\n\r\naccess_token={shown}&scope=a%2Cb&token_type=bearer");
+    assert!(heard.ends_with(&shown), "{heard}");
 }

@@ -3,7 +3,7 @@
 
 use super::stage::*;
 use std::sync::Arc;
-use torno_policy::binding::{Binding, Mode, PathPattern, Slot};
+use torno_policy::binding::{Answers, Binding, Mode, PathPattern, Slot};
 use torno_policy::decide::{IssuedPlaceholder, Layers, decide, unread};
 use torno_policy::document::{self, Presets};
 use torno_policy::facts::Act;
@@ -103,6 +103,7 @@ fn binding(slot: Slot, mode: Mode, path: &str) -> Binding {
         methods: methods.iter().map(|m| Method::parse(m).unwrap()).collect(),
         paths: vec![PathPattern::parse(path).unwrap()],
         denied: Vec::new(),
+        answers: Answers::default(),
         slot,
         mode,
         expires_at: None,

@@ -2,6 +2,7 @@
 //! Protocols on the way, one by one, and what each does on every entry and at every spot.
 
 mod budgets;
+mod cookies;
 mod every_entry;
 mod grpc;
 mod hiding;

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use torno_notary_protocol::gate::{Allowed, Injection, Outcome, WireRefusal};
+use torno_notary_protocol::gate::{Allowed, Injection, Keeping, Outcome, WireRefusal};
 use torno_notary_protocol::receipt::{Receipt, ReceiptClaims, ReceiptKey, VALID_MS};
 use torno_notary_protocol::transit::CredentialInTransit;
 use torno_policy::binding::{Mode, Slot};
@@ -85,6 +85,8 @@ pub(super) struct Yes {
     pub(super) mode: Option<Mode>,
     /// A model runs there.
     pub(super) transcripts: bool,
+    /// What is kept of the answer.
+    pub(super) keeping: Option<Keeping>,
 }
 
 fn key() -> ReceiptKey {
@@ -218,6 +220,7 @@ impl Ask for Notary {
                     placeholder: minted.unwrap_or_else(|| placeholder().as_str().to_owned()),
                 }),
                 minted: is_minted,
+                keeping: yes.keeping,
                 own_credentials: yes.own_credentials,
                 unlock,
                 transcripts: yes.transcripts,

@@ -127,7 +127,7 @@ pub(super) struct Socket {
     pub(super) far: TcpStream,
     /// The head that the far end got, and the one that the client was told.
     pub(super) asked: String,
-    told: String,
+    pub(super) told: String,
 }
 
 /// Sends a handshake, and gives the far end's connection with the head that it got.

@@ -4,7 +4,7 @@
 use super::*;
 use crate::binding::Pointer;
 use crate::binding::{Algorithm, Hash, Hmac, Jwt, KeyForm, Recipe, SignedField};
-use crate::binding::{Mode, PathPattern};
+use crate::binding::{Answers, Mode, PathPattern};
 use crate::names::{BindingId, CredentialName, Endpoint, Method, Port, TenantName};
 
 fn sample() -> Binding {
@@ -21,6 +21,7 @@ fn sample() -> Binding {
         methods: vec![Method::parse("GET").unwrap()],
         paths: vec![PathPattern::parse("/**").unwrap()],
         denied: Vec::new(),
+        answers: Answers::default(),
         slot: Slot::Header {
             name: "authorization".to_owned(),
             scheme: Some("Bearer".to_owned()),

@@ -2,7 +2,7 @@
 //! The table is in the types, and what it denies is denied.
 
 use super::*;
-use crate::binding::Binding;
+use crate::binding::{Answers, Binding};
 use crate::names::{BindingId, CredentialName, Endpoint, Port, RequestPath, Scheme, TenantName};
 
 fn bound(name: &str) -> Binding {
@@ -20,6 +20,7 @@ fn bound(name: &str) -> Binding {
         methods: filled.methods,
         paths: filled.paths,
         denied: filled.denied,
+        answers: Answers::default(),
         slot: filled.slot,
         mode: filled.mode,
         expires_at: None,

@@ -3,7 +3,7 @@
 //! parameter as the random worlds write.
 
 use super::text_fits;
-use torno_policy::binding::{Binding, Held, Mode, Slot};
+use torno_policy::binding::{Binding, Cookies, Held, Mode, Slot};
 use torno_policy::facts::{Location, Presented, RequestFacts};
 
 const WORD: &str = "{credential}";
@@ -45,6 +45,16 @@ pub(super) fn is_unread(binding: &Binding, facts: &RequestFacts) -> bool {
         _ => false,
     };
     in_body && facts.body.as_ref().map(|read| &read.slot) != Some(&binding.slot)
+}
+
+/// It can have the cookies that it earned with a body, and no body.
+pub(super) fn is_bodiless(binding: &Binding, facts: &RequestFacts) -> bool {
+    let in_body = matches!(
+        binding.slot,
+        Slot::Form { .. } | Slot::Json { .. } | Slot::Multipart { .. }
+    );
+    let method = facts.method.as_str();
+    in_body && binding.answers.cookies == Cookies::Broker && (method == "GET" || method == "HEAD")
 }
 
 pub(super) fn is_body(one: &Presented) -> bool {

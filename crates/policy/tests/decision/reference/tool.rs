@@ -49,7 +49,7 @@ pub(super) fn judge(world: &World, facts: &ToolFacts, fault: Fault) -> Outcome {
     match chosen {
         Verdict::Deny if fault == Fault::AskBeatsDeny && name == "mcp:ops/deploy" => Outcome::Ask,
         Verdict::Deny => Outcome::Deny(Reason::ToolNotGranted),
-        Verdict::Allow if name != "mcp:ops/deploy" => Outcome::Allow(None),
+        Verdict::Allow if name != "mcp:ops/deploy" => Outcome::Allow(None, None),
         Verdict::Ask | Verdict::Allow => Outcome::Ask,
     }
 }
