@@ -43,6 +43,25 @@ const SCENARIOS: &[Scenario<'static>] = &[
         &["1\n", "code 0"],
     ),
     (
+        "HTTP/2, said aloud",
+        "git -c http.version=HTTP/2 ls-remote \
+         https://git.torno.test/acme/app refs/heads/main | grep -c refs/heads/main",
+        &["1\n", "code 0"],
+    ),
+    (
+        "a clone over HTTP/2",
+        "git -c http.version=HTTP/2 clone --quiet https://git.torno.test/acme/app a && \
+         cat a/README",
+        &["acme/app\n", "code 0"],
+    ),
+    (
+        "a push over HTTP/2",
+        "git -c http.version=HTTP/2 clone --quiet https://git.torno.test/acme/app a && cd a && \
+         $COMMIT --allow-empty -m x && \
+         git -c http.version=HTTP/2 push --quiet origin HEAD:refs/heads/agent/two && echo pushed",
+        &["pushed\n", "code 0"],
+    ),
+    (
         "a proxy by its own setting, with a user",
         "git -c http.proxy=http://me:own@127.0.0.1:3128 ls-remote \
          https://git.torno.test/acme/app refs/heads/main | grep -c refs/heads/main",
@@ -160,7 +179,7 @@ fn git_does_through_the_gate_what_its_grant_says() {
             reference(&repositories, "acme/app", "refs/heads/main"),
             main
         );
-        for branch in ["small", "chunks", "length", "force"] {
+        for branch in ["small", "chunks", "length", "force", "two"] {
             let name = format!("refs/heads/agent/{branch}");
             assert!(
                 reference(&repositories, "acme/app", &name).is_some(),

@@ -2,11 +2,13 @@
 //! Protocols on the way, one by one, and what each does on every entry and at every spot.
 
 mod every_entry;
+mod every_framing;
 mod grpc;
 mod hiding;
+mod offered;
 mod postgres;
 mod signatures;
 mod spots;
 mod websocket_slot;
 
-use super::{http2, http2_frames, judge, stage, websocket};
+use super::{http2, http2_raw, judge, stage, websocket};
