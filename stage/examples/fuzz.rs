@@ -47,7 +47,7 @@ const HTTP: &[&[u8]] = &[
     b"\\",
 ];
 
-const TARGETS: [Target; 22] = [
+const TARGETS: [Target; 23] = [
     Target {
         name: "request_head",
         run: torno_egress::fuzz::fuzz_request_head,

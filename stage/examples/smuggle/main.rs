@@ -240,7 +240,6 @@ fn json(arguments: &Arguments, rows: &[(String, String, Counts)]) -> String {
             "unseen": counts.unseen,
             "cut": counts.cut,
             "untold": counts.untold,
-            "refusals": counts.refused,
             "unjudged": counts.unjudged,
         });
         let _ = writeln!(text, "{row}");
