@@ -212,6 +212,7 @@ fn row(name: &str, version: &str, counts: &Counts) -> String {
         allowed,
         passed,
         unseen,
+        whole_unseen,
         cut,
         untold,
         unjudged,
@@ -219,7 +220,7 @@ fn row(name: &str, version: &str, counts: &Counts) -> String {
     let refused: usize = refused.values().sum();
     format!(
         "{name:18} {version:12} {sent:5} sent {refused:5} refused {allowed:5} allowed {passed:5} passed as judged \
-         ({cut} cut, {untold} without their empty query) {unseen:4} unseen {:3} unjudged",
+         ({cut} cut, {untold} without their empty query) {unseen:4} unseen ({whole_unseen} left whole) {:3} unjudged",
         unjudged.len()
     )
 }
@@ -238,6 +239,7 @@ fn json(arguments: &Arguments, rows: &[(String, String, Counts)]) -> String {
             "allowed": counts.allowed,
             "passed_as_judged": counts.passed,
             "unseen": counts.unseen,
+            "unseen_whole": counts.whole_unseen,
             "cut": counts.cut,
             "untold": counts.untold,
             "unjudged": counts.unjudged,

@@ -20,6 +20,8 @@ pub struct Counts {
     pub passed: usize,
     /// Of these, those that no application saw: the far end refused, or the payload broke off.
     pub unseen: usize,
+    /// Of those that were not seen: it left whole, and the far end refused it or was done before.
+    pub whole_unseen: usize,
     /// Of those that passed: the body broke off, and the server handed over what had come.
     pub cut: usize,
     /// Of those that passed: the target had an empty query, and the application was told none,
@@ -104,6 +106,7 @@ impl Counts {
             }
         }
         counts.unseen = counts.allowed.saturating_sub(counts.passed);
+        counts.whole_unseen = left.values().flatten().filter(|sent| sent.is_whole).count();
         counts
     }
 
@@ -217,11 +220,12 @@ mod tests {
             let counts = Counts::compare(vec![judged("/ok/a?")], sent(), seen, tells);
             (counts.untold, counts.unjudged.len())
         };
-        let short = seen("/ok/a", "");
-        assert_eq!(compare(&[short.clone()], false), (1, 0));
-        assert_eq!(compare(&[short.clone()], true), (0, 1), "it could be told");
+        let short = [seen("/ok/a", "")];
+        assert_eq!(compare(&short, false), (1, 0));
+        assert_eq!(compare(&short, true), (0, 1), "it could be told");
         assert_eq!(compare(&[seen("/ok/a?", "")], false), (0, 0), "it was told");
-        assert_eq!(compare(&[short.clone(), short], false), (1, 1), "once");
+        let twice = [short.clone(), short].concat();
+        assert_eq!(compare(&twice, false), (1, 1), "once");
         for (what, other) in [
             ("a query", seen("/ok/a?b", "")),
             ("another path", seen("/ok", "")),

@@ -9,7 +9,6 @@ mod framing;
 mod http2;
 mod http2_frames;
 mod http2_list;
-mod http2_raw;
 mod injection;
 mod judge;
 mod life;

@@ -2,8 +2,10 @@
 //! Frames that no well-made client sends: each ends its stream or its connection, and no far end
 //! sees anything of it.
 
-use super::http2_raw::*;
+pub(super) mod raw;
+
 use super::stage::*;
+use raw::*;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use torno_policy::Reason;

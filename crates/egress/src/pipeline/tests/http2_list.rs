@@ -9,8 +9,10 @@ mod fields;
 mod messages;
 mod states;
 
-use super::http2_raw::{CONTINUATION, DATA, GOAWAY, HEADERS, PING, RST_STREAM, Raw, SETTINGS};
-use super::http2_raw::{END_HEADERS, END_STREAM, frame, get_with};
+use super::http2_frames::raw::{
+    CONTINUATION, DATA, GOAWAY, HEADERS, PING, RST_STREAM, Raw, SETTINGS,
+};
+use super::http2_frames::raw::{END_HEADERS, END_STREAM, frame, get_with};
 use super::stage::*;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;

@@ -11,4 +11,4 @@ mod signatures;
 mod spots;
 mod websocket_slot;
 
-use super::{http2, http2_raw, judge, stage, websocket};
+use super::{http2, http2_frames, judge, stage, websocket};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! RFC 9113 §6.5 to §6.10: settings, pings, farewells, windows, and blocks in several frames.
 
-use super::super::http2_raw::{PUSH_PROMISE, WINDOW_UPDATE};
+use super::super::http2_frames::raw::{PUSH_PROMISE, WINDOW_UPDATE};
 use super::states::{ping, sized};
 use super::*;
 

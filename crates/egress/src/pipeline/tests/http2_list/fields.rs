@@ -2,7 +2,7 @@
 //! RFC 7541: what compressed fields may say, and what ends the connection, whose table is in doubt
 //! from then on.
 
-use super::super::http2_raw::field;
+use super::super::http2_frames::raw::field;
 use super::*;
 
 pub(super) fn cases() -> Vec<Case> {

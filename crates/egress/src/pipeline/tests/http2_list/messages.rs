@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! RFC 9113 §8: requests as fields and data.
 
-use super::super::http2_raw::{block, field};
+use super::super::http2_frames::raw::{block, field};
 use super::*;
 
 pub(super) fn cases() -> Vec<Case> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! RFC 9113 §3 to §6.4: preface, frames, sizes, streams and what belongs to one of them.
 
-use super::super::http2_raw::{PRIORITY, WINDOW_UPDATE};
+use super::super::http2_frames::raw::{PRIORITY, WINDOW_UPDATE};
 use super::*;
 
 const PADDED: u8 = 0x08;

@@ -3,8 +3,8 @@
 //! refused in all, what passes is the same request for the notary, and nothing else reaches the far
 //! end.
 
-use super::http2_raw::{END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, Raw};
-use super::http2_raw::{block, frame};
+use super::http2_frames::raw::{END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, Raw};
+use super::http2_frames::raw::{block, frame};
 use super::stage::*;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;

@@ -3,7 +3,7 @@
 //! five ways in, and what says the same in fields of HTTP/2 is reset on both.
 
 use super::every_entry::{WAYS, Way, fields_sent, reason};
-use super::http2_raw::Raw;
+use super::http2_frames::raw::Raw;
 use super::stage::*;
 
 /// Number in docs/attacks.md, and the bytes of the request; `{url}` is absolute where that is the
