@@ -219,8 +219,9 @@ fn row(name: &str, version: &str, counts: &Counts) -> String {
     } = counts;
     let refused: usize = refused.values().sum();
     format!(
-        "{name:18} {version:12} {sent:5} sent {refused:5} refused {allowed:5} allowed {passed:5} passed as judged \
-         ({cut} cut, {untold} without their empty query) {unseen:4} unseen ({whole_unseen} left whole) {:3} unjudged",
+        "{name:18} {version:12} {sent:5} sent {refused:5} refused {allowed:5} allowed \
+         {passed:5} passed as judged ({cut} cut, {untold} without their empty query) \
+         {unseen:4} unseen ({whole_unseen} left whole) {:3} unjudged",
         unjudged.len()
     )
 }

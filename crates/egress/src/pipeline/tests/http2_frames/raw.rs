@@ -68,7 +68,7 @@ pub(in crate::pipeline::tests) fn get_with(changes: &[(&str, &str)]) -> Vec<u8> 
 }
 
 /// A connection on which HTTP/2 was chosen, behind preface and settings.
-pub(in crate::pipeline::tests) struct Raw(pub(super) TlsClient);
+pub(in crate::pipeline::tests) struct Raw(pub(in crate::pipeline::tests) TlsClient);
 
 impl Raw {
     pub(in crate::pipeline::tests) async fn to(stage: &Stage) -> Self {

@@ -71,6 +71,7 @@ const REFUSED: &[&str] = &[
     "unknown_protocol",
     "names_disagree",
     "bad_host",
+    "bad_path",
     "",
 ];
 
