@@ -361,6 +361,18 @@ const TARGETS: [Target; 23] = [
             b"\xff\xff\xff\x7f",
         ],
     },
+    Target {
+        name: "http2_frames",
+        run: torno_egress::fuzz::fuzz_http2_frames,
+        words: &[
+            b"\0\0\0\x04\0\0\0\0\0",
+            b"\0\0\x01\x01\x04\0\0\0\x01\x82",
+            b"\0\0\x01\0\x09\0\0\0\x01a",
+            b"\0\0\0\x09\x04\0\0\0\x01",
+            b"\0\0\x04\x08\0\0\0\0\0",
+            b"\0\0\x04\x03\0\0\0\0\x01",
+        ],
+    },
 ];
 
 /// The record's reader stands apart: its property is a value.

@@ -4,11 +4,13 @@
 mod bodies;
 mod cookies;
 mod databases;
+mod frames;
 mod signatures;
 
 pub use bodies::{fuzz_body_slot, fuzz_json_pointer};
 pub use cookies::fuzz_set_cookie;
 pub use databases::{fuzz_postgres_messages, fuzz_postgres_statement};
+pub use frames::fuzz_http2_frames;
 pub use signatures::{fuzz_aws_form, fuzz_signature};
 
 use crate::forward::body::{Body, Step};

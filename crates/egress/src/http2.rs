@@ -6,12 +6,16 @@
 //! client ─h2─▶ server ▶ stream ─h1 bytes─▶ pipeline ─h1 bytes─▶ client ─h2─▶ far end
 //! ```
 //!
-//! The `h2` crate reads and writes frames and HPACK; what it does not bound is bounded by `meter`.
+//! The `h2` crate reads and writes frames and HPACK; what it does not bound is bounded by `meter`,
+//! and what a client does wrong is named by `faults`, by the code that its RFC has for it.
 
 mod answer;
 mod carry;
 pub(crate) mod client;
+pub(crate) mod faults;
+pub(crate) mod frames;
 mod meter;
+mod packed;
 pub(crate) mod request;
 pub(crate) mod server;
 pub(crate) mod stream;

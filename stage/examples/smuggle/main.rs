@@ -92,27 +92,32 @@ fn run() -> Result<bool> {
         .build()
         .context("no runtime")?;
     println!("seed {}, {} payloads", arguments.seed, arguments.payloads);
-    let mut rows = Vec::new();
+    let mut rows: Vec<(String, String, Counts)> = Vec::new();
+    let mut not_tried = 0;
+    let made = payloads(HOST, arguments.payloads, arguments.seed);
     let mut failed = Vec::new();
     for name in &arguments.origins {
         let begin = Instant::now();
         match trial(name, &arguments, &tools, &runtime) {
-            Ok(counts) => {
-                println!(
-                    "{}  {:.0} s",
-                    row(name, &counts),
-                    begin.elapsed().as_secs_f32()
-                );
+            Ok((version, counts)) => {
+                let seconds = begin.elapsed().as_secs_f32();
+                println!("{}  {seconds:.0} s", row(name, &version, &counts));
                 for finding in counts.unjudged.iter().take(TOLD_MAX) {
                     println!("    {finding}");
+                    let of = made.iter().find(|payload| finding.contains(&payload.mark));
+                    println!(
+                        "    {}",
+                        of.map_or("of no payload", |payload| &payload.what)
+                    );
                 }
                 if !counts.unjudged.is_empty() || counts.passed == 0 {
                     failed.push(name.clone());
                 }
-                rows.push((name.clone(), counts));
+                rows.push((name.clone(), version, counts));
             }
             Err(error) => {
-                println!("{name:18} not tried: {error:#}");
+                println!("SKIP: {name}: {error:#}");
+                not_tried += 1;
                 failed.push(name.clone());
             }
         }
@@ -120,9 +125,9 @@ fn run() -> Result<bool> {
     if let Some(path) = &arguments.json {
         std::fs::write(path, json(&arguments, &rows)).context("no report")?;
     }
-    let unjudged: usize = rows.iter().map(|(_, counts)| counts.unjudged.len()).sum();
+    let unjudged: usize = rows.iter().map(|(.., counts)| counts.unjudged.len()).sum();
     println!(
-        "{} far ends, {unjudged} requests that were not judged",
+        "{} far ends tried, {not_tried} not tried, {unjudged} requests that were not judged",
         rows.len()
     );
     if !failed.is_empty() {
@@ -132,7 +137,12 @@ fn run() -> Result<bool> {
 }
 
 /// All payloads in all splits at one far end.
-fn trial(name: &str, arguments: &Arguments, tools: &Tools, runtime: &Runtime) -> Result<Counts> {
+fn trial(
+    name: &str,
+    arguments: &Arguments,
+    tools: &Tools,
+    runtime: &Runtime,
+) -> Result<(String, Counts)> {
     let far = FarEnd::start(name, tools, runtime.handle())?;
     let authority = Authority::new("Torno stage, authority of the matrix")?;
     let kept = Kept::default();
@@ -152,10 +162,11 @@ fn trial(name: &str, arguments: &Arguments, tools: &Tools, runtime: &Runtime) ->
         .iter()
         .map(|bytes| wire::read(bytes))
         .collect();
-    let mut counts = Counts::compare(notary.judged(), left, &far.book.seen());
+    let seen = far.book.seen();
+    let mut counts = Counts::compare(notary.judged(), left, &seen, far.tells_empty_queries);
     counts.sent = sent;
     counts.refused = notary.refused();
-    Ok(counts)
+    Ok((far.version.clone(), counts))
 }
 
 async fn send_all(client: &Arc<Client>, arguments: &Arguments, handle: &Handle) -> Result<usize> {
@@ -194,29 +205,33 @@ fn settle(far: &FarEnd) {
     }
 }
 
-fn row(name: &str, counts: &Counts) -> String {
+fn row(name: &str, version: &str, counts: &Counts) -> String {
     let Counts {
         sent,
         refused,
         allowed,
         passed,
         unseen,
+        whole_unseen,
         cut,
+        untold,
         unjudged,
     } = counts;
     let refused: usize = refused.values().sum();
     format!(
-        "{name:18} {sent:5} sent {refused:5} refused {allowed:5} allowed {passed:5} passed as judged \
-         ({cut} cut) {unseen:4} unseen {:3} unjudged",
+        "{name:18} {version:12} {sent:5} sent {refused:5} refused {allowed:5} allowed \
+         {passed:5} passed as judged ({cut} cut, {untold} without their empty query) \
+         {unseen:4} unseen ({whole_unseen} left whole) {:3} unjudged",
         unjudged.len()
     )
 }
 
-fn json(arguments: &Arguments, rows: &[(String, Counts)]) -> String {
+fn json(arguments: &Arguments, rows: &[(String, String, Counts)]) -> String {
     let mut text = String::new();
-    for (name, counts) in rows {
+    for (name, version, counts) in rows {
         let row = serde_json::json!({
             "origin": name,
+            "version": version,
             "seed": arguments.seed,
             "payloads": arguments.payloads,
             "splits": Split::ALL.len(),
@@ -225,10 +240,46 @@ fn json(arguments: &Arguments, rows: &[(String, Counts)]) -> String {
             "allowed": counts.allowed,
             "passed_as_judged": counts.passed,
             "unseen": counts.unseen,
+            "unseen_whole": counts.whole_unseen,
             "cut": counts.cut,
+            "untold": counts.untold,
             "unjudged": counts.unjudged,
         });
         let _ = writeln!(text, "{row}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// LIMIT: payloads of the sample, spread over every class; each goes in every split.
+    const SAMPLE: usize = 240;
+
+    #[test]
+    fn a_sample_of_the_matrix_shows_no_request_that_was_not_judged() {
+        let runtime = Runtime::new().unwrap();
+        let arguments = Arguments {
+            origins: ["hyper", "node"].map(str::to_owned).to_vec(),
+            payloads: SAMPLE,
+            seed: 1,
+            json: None,
+        };
+        let tools = Tools::default();
+        for name in &arguments.origins {
+            let (version, counts) = match trial(name, &arguments, &tools, &runtime) {
+                Ok(tried) => tried,
+                Err(error) => {
+                    println!("SKIP: a sample of the matrix at {name}: {error:#}");
+                    continue;
+                }
+            };
+            println!("{}", row(name, &version, &counts));
+            assert_eq!(counts.unjudged, Vec::<String>::new(), "{name}");
+            assert_eq!(counts.sent, SAMPLE * Split::ALL.len());
+            assert!(counts.passed > SAMPLE, "{name}: {counts:?}");
+            assert!(!counts.refused.is_empty(), "{name}");
+        }
+    }
 }

@@ -20,8 +20,13 @@ pub struct Counts {
     pub passed: usize,
     /// Of these, those that no application saw: the far end refused, or the payload broke off.
     pub unseen: usize,
+    /// Of those that were not seen: it left whole, and the far end refused it or was done before.
+    pub whole_unseen: usize,
     /// Of those that passed: the body broke off, and the server handed over what had come.
     pub cut: usize,
+    /// Of those that passed: the target had an empty query, and the application was told none,
+    /// because what stands between it and its server has one word for both.
+    pub untold: usize,
     /// Requests that were not judged as they were seen. None may be.
     pub unjudged: Vec<String>,
 }
@@ -31,11 +36,13 @@ pub const TOLD_MAX: usize = 20;
 
 impl Counts {
     /// Compares: each request that left was judged, in the one form, and each that was seen left.
+    /// Where an application can't be told of an empty query, a target without its `?` is that one.
     #[must_use]
     pub fn compare(
         judged: Vec<Judged>,
         sent: Vec<Result<Vec<Sent>, String>>,
         seen: &[Seen],
+        tells_empty_queries: bool,
     ) -> Self {
         let mut counts = Self {
             allowed: judged.len(),
@@ -66,22 +73,54 @@ impl Counts {
                 }
             }
         }
-        for request in seen {
-            let sent = left.entry(key(request)).or_default();
-            match sent.iter().position(|sent| is_of(request, sent)) {
-                Some(at) => {
-                    let sent = sent.swap_remove(at);
-                    counts.passed += 1;
-                    counts.cut += usize::from(!sent.is_whole && request.body.is_some());
+        // A body that broke off fits many requests. Who fits fewest chooses first, and only what
+        // then remains can be excused.
+        let mut others = Vec::new();
+        let mut ordered: Vec<&Seen> = seen.iter().collect();
+        ordered.sort_by_cached_key(|request| {
+            let sent = left.get(&key(request)).into_iter().flatten();
+            sent.filter(|sent| is_of(request, sent)).count()
+        });
+        for request in ordered {
+            match taken(&mut left, &key(request), request) {
+                Some(sent) => counts.pass(request, &sent),
+                None => others.push(request),
+            }
+        }
+        for request in others {
+            let (method, target, host) = key(request);
+            let queried = (method, format!("{target}?"), host);
+            let can_be = !tells_empty_queries && !target.contains('?');
+            let found = can_be.then(|| taken(&mut left, &queried, request));
+            match found.flatten() {
+                Some(sent) => {
+                    counts.untold += 1;
+                    counts.pass(request, &sent);
                 }
-                None => counts
-                    .unjudged
-                    .push(format!("seen and never sent so: {request:?}")),
+                None => {
+                    let rest = left.get(&key(request));
+                    counts.unjudged.push(format!(
+                        "seen and never sent so: {request:?}; left: {rest:?}"
+                    ));
+                }
             }
         }
         counts.unseen = counts.allowed.saturating_sub(counts.passed);
+        counts.whole_unseen = left.values().flatten().filter(|sent| sent.is_whole).count();
         counts
     }
+
+    fn pass(&mut self, request: &Seen, sent: &Sent) {
+        self.passed += 1;
+        self.cut += usize::from(!sent.is_whole && request.body.is_some());
+    }
+}
+
+/// Takes the request that was sent under that key and is what was seen.
+fn taken(left: &mut BTreeMap<Judged, Vec<Sent>>, key: &Judged, request: &Seen) -> Option<Sent> {
+    let sent = left.get_mut(key)?;
+    let at = sent.iter().position(|sent| is_of(request, sent))?;
+    Some(sent.swap_remove(at))
 }
 
 /// Whether what was seen is what was sent. Of a body that broke off some servers hand over what
@@ -127,9 +166,9 @@ mod tests {
     #[test]
     fn one_request_more_another_path_host_or_body_is_unjudged() {
         let sent = || vec![read(b"GET /ok/a HTTP/1.1\r\nHost: h\r\n\r\n")];
-        let good = Counts::compare(vec![judged("/ok/a")], sent(), &[seen("/ok/a", "")]);
+        let good = Counts::compare(vec![judged("/ok/a")], sent(), &[seen("/ok/a", "")], true);
         assert!(good.unjudged.is_empty() && good.passed == 1, "{good:?}");
-        let none = Counts::compare(Vec::new(), sent(), &[]);
+        let none = Counts::compare(Vec::new(), sent(), &[], true);
         assert_eq!(none.unjudged.len(), 1, "nobody said yes");
         let twice = [seen("/ok/a", ""), seen("/ok/a", "")];
         for (what, requests) in [
@@ -144,11 +183,55 @@ mod tests {
                 }],
             ),
         ] {
-            let counts = Counts::compare(vec![judged("/ok/a")], sent(), requests);
+            let counts = Counts::compare(vec![judged("/ok/a")], sent(), requests, true);
             assert_eq!(counts.unjudged.len(), 1, "{what}");
         }
         let odd = vec![read(b"GET /ok/a HTTP/1.1\nHost: h\n\r\n\r\n")];
-        let counts = Counts::compare(vec![judged("/ok/a")], odd, &[]);
+        let counts = Counts::compare(vec![judged("/ok/a")], odd, &[], true);
         assert_eq!(counts.unjudged.len(), 1);
+    }
+
+    #[test]
+    fn a_body_that_broke_off_takes_no_other_requests_place() {
+        let cut = |body: &str| {
+            let head = "POST /ok/a HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n";
+            read(format!("{head}{body}").as_bytes())
+        };
+        let post = |body: Option<&str>| Seen {
+            method: "POST".to_owned(),
+            body: body.map(wire::digest),
+            ..seen("/ok/a", "")
+        };
+        let compare = |seen: &[Seen]| {
+            let judged = vec![("POST".to_owned(), "/ok/a".to_owned(), "h".to_owned()); 3];
+            let sent = vec![cut("hello"), cut(""), cut("hel")];
+            Counts::compare(judged, sent, seen, true).unjudged.len()
+        };
+        let seen = [post(None), post(Some("he")), post(Some("hello"))];
+        assert_eq!(compare(&seen), 0);
+        let seen = [post(None), post(Some("hello")), post(Some("hello"))];
+        assert_eq!(compare(&seen), 1, "it left once");
+    }
+
+    #[test]
+    fn an_empty_query_is_excused_once_and_only_where_nobody_can_be_told_of_it() {
+        let sent = || vec![read(b"GET /ok/a? HTTP/1.1\r\nHost: h\r\n\r\n")];
+        let compare = |seen: &[Seen], tells| {
+            let counts = Counts::compare(vec![judged("/ok/a?")], sent(), seen, tells);
+            (counts.untold, counts.unjudged.len())
+        };
+        let short = [seen("/ok/a", "")];
+        assert_eq!(compare(&short, false), (1, 0));
+        assert_eq!(compare(&short, true), (0, 1), "it could be told");
+        assert_eq!(compare(&[seen("/ok/a?", "")], false), (0, 0), "it was told");
+        let twice = [short.clone(), short].concat();
+        assert_eq!(compare(&twice, false), (1, 1), "once");
+        for (what, other) in [
+            ("a query", seen("/ok/a?b", "")),
+            ("another path", seen("/ok", "")),
+            ("another body", seen("/ok/a", "x")),
+        ] {
+            assert_eq!(compare(&[other], false), (0, 1), "{what}");
+        }
     }
 }

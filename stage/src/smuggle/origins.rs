@@ -2,6 +2,8 @@
 //! The far ends: real servers, each as its makers ship it. Some run an application of ours that
 //! says what it saw; others pass requests on, and hyper stands behind them.
 
+mod version;
+
 use super::book::{self, Book};
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader};
@@ -15,8 +17,12 @@ use tokio::runtime::Handle;
 const SERVERS: &str = include_str!("origins/servers.py");
 const NODE: &str = include_str!("origins/node.js");
 
-/// LIMIT: a Python server imports for a second or two; on a busy machine for many.
-const START_WAIT: Duration = Duration::from_secs(60);
+/// LIMIT: a Python server imports for a second or two; on a busy machine for more than a minute.
+const START_WAIT: Duration = Duration::from_secs(180);
+
+const PYTHON: &str = "/usr/bin/python3";
+/// Where a server's complaints go, in its directory.
+const NOISE: &str = "stderr";
 
 /// How a server is started.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +33,8 @@ enum Kind {
     Node,
     /// The application is Python's, on the server of that name.
     Python,
+    /// The same, by ASGI, which has one word for an empty query and for none.
+    Asgi,
     /// Passes on to hyper: program, configuration and its file's name.
     Passing(&'static str, &'static str, &'static str),
 }
@@ -36,9 +44,9 @@ const KNOWN: [(&str, Kind); 17] = [
     ("hyper", Kind::Hyper),
     ("node", Kind::Node),
     ("gunicorn", Kind::Python),
-    ("uvicorn-h11", Kind::Python),
-    ("uvicorn-httptools", Kind::Python),
-    ("hypercorn", Kind::Python),
+    ("uvicorn-h11", Kind::Asgi),
+    ("uvicorn-httptools", Kind::Asgi),
+    ("hypercorn", Kind::Asgi),
     ("aiohttp", Kind::Python),
     ("waitress", Kind::Python),
     ("tornado", Kind::Python),
@@ -141,8 +149,12 @@ pub struct FarEnd {
     pub address: SocketAddr,
     /// What its application saw.
     pub book: Book,
+    /// Its version, as its makers number it.
+    pub version: String,
+    /// Its application can be told that a query is there and empty.
+    pub tells_empty_queries: bool,
     child: Option<Child>,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl FarEnd {
@@ -169,9 +181,9 @@ impl FarEnd {
                 command.arg(script).arg(port.to_string());
                 Some(command)
             }
-            Kind::Python => {
+            Kind::Python | Kind::Asgi => {
                 let script = laid(at, "servers.py", SERVERS)?;
-                let mut command = tools.command(Path::new("/usr/bin/python3"));
+                let mut command = tools.command(Path::new(PYTHON));
                 command.arg(script).arg(name).arg(port.to_string());
                 Some(command)
             }
@@ -191,8 +203,10 @@ impl FarEnd {
             name,
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
             book: book.clone(),
+            version: version::of(name, kind, tools),
+            tells_empty_queries: !matches!(kind, Kind::Asgi),
             child: None,
-            _directory: directory,
+            directory,
         };
         match command {
             None => far.address = serve()?,
@@ -206,7 +220,7 @@ impl FarEnd {
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(self.noise()?)
             .spawn()
             .with_context(|| format!("cannot start {}", self.name))?;
         let said = child.stdout.take().context("no pipe")?;
@@ -221,11 +235,23 @@ impl FarEnd {
         while TcpStream::connect(self.address).is_err() {
             let child = self.child.as_mut().context("no child")?;
             if Instant::now() > end || child.try_wait().context("its end")?.is_some() {
-                bail!("{} did not come up", self.name);
+                bail!("{} did not come up: {}", self.name, self.last_noise());
             }
             std::thread::sleep(Duration::from_millis(30));
         }
         Ok(())
+    }
+
+    /// Takes what it complains of, which says why it does not come up.
+    fn noise(&self) -> Result<Stdio> {
+        let file = std::fs::File::create(self.directory.path().join(NOISE));
+        Ok(file.context("no file for what it complains of")?.into())
+    }
+
+    fn last_noise(&self) -> String {
+        let text = std::fs::read_to_string(self.directory.path().join(NOISE));
+        let text = text.unwrap_or_default();
+        text.lines().last().unwrap_or("it said nothing").to_owned()
     }
 
     /// Whether it still serves.

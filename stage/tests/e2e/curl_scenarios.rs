@@ -67,8 +67,12 @@ const SCENARIOS: &[Scenario<'static>] = &[
         &["raw_address"],
     ),
     (
-        "HTTP/1.0",
-        // What curl would offer in ALPN for it (`http/1.0` alone) is not spoken.
+        "HTTP/1.0, which curl offers alone in the handshake",
+        "curl -sS --http1.0 -w ' %{http_code}\\n' https://api.torno.test/public/x",
+        &["for everybody\n 200\n", "code 0"],
+    ),
+    (
+        "HTTP/1.0 without a word in the handshake",
         "curl -sS --http1.0 --no-alpn -w ' %{http_code}\\n' https://api.torno.test/public/x",
         &["for everybody\n 200\n", "code 0"],
     ),

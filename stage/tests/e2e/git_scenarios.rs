@@ -43,6 +43,43 @@ const SCENARIOS: &[Scenario<'static>] = &[
         &["1\n", "code 0"],
     ),
     (
+        "HTTP/2, said aloud, in each version of the protocol",
+        "for v in 0 1 2; do GIT_TRACE_CURL=$PWD/trace git -c protocol.version=$v \
+         -c http.version=HTTP/2 ls-remote https://git.torno.test/acme/app refs/heads/main | \
+         grep -c refs/heads/main; done; grep -q 'HTTP/2 200' trace && echo two",
+        &["1\n1\n1\ntwo\n", "code 0"],
+    ),
+    (
+        "HTTP/2 through the proxy",
+        "git -c http.version=HTTP/2 -c http.proxy=http://127.0.0.1:3128 ls-remote \
+         https://git.torno.test/acme/app refs/heads/main | grep -c refs/heads/main",
+        &["1\n", "code 0"],
+    ),
+    (
+        "a clone and a push over HTTP/2",
+        "git config --global http.version HTTP/2; \
+         git clone --quiet https://git.torno.test/acme/app a && cd a && \
+         $COMMIT --allow-empty -m x && git push --quiet origin HEAD:refs/heads/agent/two && \
+         head -c 4000000 /dev/urandom > large && git add large && $COMMIT -m large && \
+         git push --quiet origin HEAD:refs/heads/agent/two-large && echo pushed; \
+         git config --global --unset http.version",
+        &["pushed\n", "code 0"],
+    ),
+    (
+        "a fetch over HTTP/2 whose question is long, and packed",
+        "git clone --quiet https://git.torno.test/acme/app a && cd a && \
+         for i in $(seq 80); do $COMMIT --allow-empty -m $i; done && \
+         git -c http.version=HTTP/2 fetch --quiet origin 'refs/heads/*:refs/remotes/all/*' && \
+         echo fetched",
+        &["fetched\n", "code 0"],
+    ),
+    (
+        "what is not granted, over HTTP/2",
+        "GIT_TERMINAL_PROMPT=0 timeout 30 git -c http.version=HTTP/2 ls-remote \
+         https://git.torno.test/acme/secret-plans",
+        &["403", "code 128"],
+    ),
+    (
         "a proxy by its own setting, with a user",
         "git -c http.proxy=http://me:own@127.0.0.1:3128 ls-remote \
          https://git.torno.test/acme/app refs/heads/main | grep -c refs/heads/main",
@@ -160,7 +197,7 @@ fn git_does_through_the_gate_what_its_grant_says() {
             reference(&repositories, "acme/app", "refs/heads/main"),
             main
         );
-        for branch in ["small", "chunks", "length", "force"] {
+        for branch in ["small", "chunks", "length", "force", "two", "two-large"] {
             let name = format!("refs/heads/agent/{branch}");
             assert!(
                 reference(&repositories, "acme/app", &name).is_some(),

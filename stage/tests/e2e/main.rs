@@ -63,6 +63,7 @@ mod rules_know_what_is_said;
 mod scenarios;
 mod search;
 mod signed_requests;
+mod smuggling_matrix;
 mod stage;
 mod streams_and_exit_codes;
 mod submodules_lead_nowhere;

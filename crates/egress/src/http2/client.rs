@@ -62,7 +62,7 @@ pub(crate) async fn open(io: Box<dyn Duplex>) -> Result<(Heads, DuplexStream), h
     let (sender, heads) = mpsc::channel(1);
     let task = tokio::spawn(async move {
         tokio::select! {
-            () = alarm.ringing() => {}
+            _ = alarm.ringing() => {}
             // Whatever ended it, the pipe ends too, and the pipeline sees that.
             _ = connection => {}
             _ = exchanges(requests, pipe, heads) => {}

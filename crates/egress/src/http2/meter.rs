@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Counts the frames of a connection as its bytes pass, and stops reading from a peer that sends
 //! more frames without payload than its payload explains. `h2` bounds what is kept; this bounds
-//! what is worked on: resets, pings, settings, priorities, window updates and empty data.
+//! what is worked on: resets, pings, settings, priorities, window updates and empty data. From a
+//! client that breaks the protocol it stops reading too, with the code that RFC 9113 has for that.
 
+use super::faults::Faults;
+use super::frames::{Frames, Header, Part, flag, kind};
+use h2::Reason as Code;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
@@ -68,10 +72,6 @@ impl Budget {
     }
 }
 
-/// The client's first bytes, `PRI * HTTP/2.0…`.
-const PREFACE_BYTES: usize = 24;
-const HEADER_BYTES: usize = 9;
-
 /// What a frame is to the meter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -84,70 +84,43 @@ enum Kind {
     Idle,
 }
 
-/// Finds the frames in bytes that come in any cut.
-#[derive(Debug)]
-struct Frames {
-    skip: usize,
-    header: Vec<u8>,
-}
-
-impl Frames {
-    fn new(preface: bool) -> Self {
-        Self {
-            skip: if preface { PREFACE_BYTES } else { 0 },
-            header: Vec::with_capacity(HEADER_BYTES),
-        }
-    }
-
-    fn feed(&mut self, mut bytes: &[u8], mut seen: impl FnMut(Kind)) {
-        while !bytes.is_empty() {
-            let skipped = self.skip.min(bytes.len());
-            self.skip -= skipped;
-            bytes = bytes.get(skipped..).unwrap_or_default();
-            let wanted = (HEADER_BYTES - self.header.len()).min(bytes.len());
-            let (taken, rest) = bytes.split_at_checked(wanted).unwrap_or_default();
-            self.header.extend_from_slice(taken);
-            bytes = rest;
-            if let [high, middle, low, kind, flags, ..] = *self.header
-                && self.header.len() == HEADER_BYTES
-            {
-                let length = u32::from_be_bytes([0, high, middle, low]);
-                self.skip = usize::try_from(length).unwrap_or(usize::MAX);
-                self.header.clear();
-                seen(kind_of(kind, flags, length));
-            }
-        }
-    }
-}
-
 /// RFC 9113 §6.
-fn kind_of(kind: u8, flags: u8, length: u32) -> Kind {
-    const DATA: u8 = 0;
-    const HEADERS: u8 = 1;
-    const RST_STREAM: u8 = 3;
-    const END_STREAM: u8 = 1;
-    match kind {
-        DATA if length == 0 && flags & END_STREAM != 0 => Kind::End,
-        DATA if length == 0 => Kind::Idle,
-        DATA | HEADERS => Kind::Payload,
-        RST_STREAM => Kind::Reset,
+fn kind_of(header: Header) -> Kind {
+    match header.kind {
+        kind::DATA if header.length > 0 => Kind::Payload,
+        kind::DATA if header.has(flag::END_STREAM) => Kind::End,
+        kind::HEADERS => Kind::Payload,
+        kind::RST_STREAM => Kind::Reset,
         _ => Kind::Idle,
     }
 }
 
-/// Told when a peer sent too much.
+/// Told when a peer must go, with the code that says why.
 #[derive(Debug, Default)]
 pub(super) struct Alarm {
-    rang: AtomicBool,
+    /// A code of RFC 9113 §7; 0, which is no fault, while all is well.
+    code: AtomicU32,
     rings: Notify,
 }
 
 impl Alarm {
-    /// Ends when the peer sent too much.
-    pub(super) async fn ringing(&self) {
-        while !self.rang.load(Ordering::Acquire) {
-            self.rings.notified().await;
+    /// Ends when the peer must go.
+    pub(super) async fn ringing(&self) -> Code {
+        loop {
+            match self.code() {
+                Code::NO_ERROR => self.rings.notified().await,
+                code => return code,
+            }
         }
+    }
+
+    fn code(&self) -> Code {
+        Code::from(self.code.load(Ordering::Acquire))
+    }
+
+    fn ring(&self, code: Code) {
+        self.code.store(code.into(), Ordering::Release);
+        self.rings.notify_one();
     }
 }
 
@@ -165,6 +138,8 @@ pub(super) struct Metered<S> {
     going: Frames,
     idle: Budget,
     resets: Budget,
+    /// Kept of clients: a far end is told by `h2` alone.
+    faults: Option<Faults>,
     alarm: Arc<Alarm>,
 }
 
@@ -177,36 +152,53 @@ impl<S> Metered<S> {
             going: Frames::new(side == Side::FarEnd),
             idle: Budget::new(IDLE_FRAMES),
             resets: Budget::new(RESETS),
+            faults: (side == Side::Client).then(Faults::default),
             alarm: Arc::clone(&alarm),
         };
         (metered, alarm)
     }
 
-    /// Counts what came; false when it was too much.
-    fn came(&mut self, bytes: &[u8]) -> bool {
-        let Self {
-            coming,
-            idle,
-            resets,
-            ..
-        } = self;
-        let mut is_within = true;
-        coming.feed(bytes, |kind| match kind {
-            Kind::Payload => idle.add(FOR_PAYLOAD),
-            Kind::End => {}
-            Kind::Reset => is_within &= resets.spend(),
-            Kind::Idle => is_within &= idle.spend(),
-        });
-        is_within
+    /// Counts what came, and says when it was too much or wrong.
+    fn came(&mut self, mut bytes: &[u8]) -> Result<(), Code> {
+        let mut verdict = Ok(());
+        while let Some(part) = self.coming.next(&mut bytes) {
+            verdict = verdict.and_then(|()| self.judge(part));
+        }
+        verdict
     }
 
-    fn went(&mut self, bytes: &[u8]) {
-        let idle = &mut self.idle;
-        self.going.feed(bytes, |kind| {
-            if kind == Kind::Payload {
-                idle.add(FOR_PAYLOAD);
+    fn judge(&mut self, part: Part<'_>) -> Result<(), Code> {
+        if let Part::Header(header) = part {
+            let is_within = match kind_of(header) {
+                Kind::Payload => {
+                    self.idle.add(FOR_PAYLOAD);
+                    true
+                }
+                Kind::End => true,
+                Kind::Reset => self.resets.spend(),
+                Kind::Idle => self.idle.spend(),
+            };
+            if !is_within {
+                return Err(Code::ENHANCE_YOUR_CALM);
             }
-        });
+        }
+        self.faults
+            .as_mut()
+            .map_or(Ok(()), |faults| faults.came(part))
+    }
+
+    fn went(&mut self, mut bytes: &[u8]) {
+        while let Some(part) = self.going.next(&mut bytes) {
+            let Part::Header(header) = part else {
+                continue;
+            };
+            if kind_of(header) == Kind::Payload {
+                self.idle.add(FOR_PAYLOAD);
+            }
+            if let Some(faults) = &mut self.faults {
+                faults.went(header);
+            }
+        }
     }
 }
 
@@ -217,18 +209,17 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         // Whoever waits for the alarm ends the connection: nothing wakes this.
-        if self.alarm.rang.load(Ordering::Acquire) {
+        if self.alarm.code() != Code::NO_ERROR {
             return Poll::Pending;
         }
         let before = buf.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
         let fresh = buf.filled().get(before..).unwrap_or_default();
-        if self.came(fresh) {
+        let Err(code) = self.came(fresh) else {
             return read;
-        }
+        };
         buf.set_filled(before);
-        self.alarm.rang.store(true, Ordering::Release);
-        self.alarm.rings.notify_one();
+        self.alarm.ring(code);
         Poll::Pending
     }
 }
@@ -257,35 +248,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::frames::tests::frame as framed;
     use super::*;
-    use proptest::prelude::*;
     use std::time::Duration;
 
     fn frame(kind: u8, flags: u8, length: usize) -> Vec<u8> {
-        let size = u32::try_from(length).unwrap().to_be_bytes();
-        let mut frame = size[1..].to_vec();
-        frame.extend_from_slice(&[kind, flags, 0, 0, 0, 1]);
-        frame.resize(HEADER_BYTES + length, 0xa5);
-        frame
-    }
-
-    proptest! {
-        #[test]
-        fn frames_are_found_in_every_cut(
-            frames in prop::collection::vec((0_u8..12, 0_u8..3, 0_usize..40), 0..20),
-            cut in 1_usize..20,
-        ) {
-            let mut bytes = vec![b'P'; PREFACE_BYTES];
-            let mut wanted = Vec::new();
-            for (kind, flags, length) in frames {
-                bytes.extend(frame(kind, flags, length));
-                wanted.push(kind_of(kind, flags, u32::try_from(length).unwrap()));
-            }
-            let mut found = Vec::new();
-            let mut seen = Frames::new(true);
-            bytes.chunks(cut).for_each(|piece| seen.feed(piece, |kind| found.push(kind)));
-            prop_assert_eq!(found, wanted);
-        }
+        framed(kind, flags, 1, &vec![0xa5; length])
     }
 
     fn metered() -> Metered<tokio::io::Empty> {
@@ -298,19 +266,20 @@ mod tests {
         for kind in [2, 4, 6, 8, 9, 0x42, 0] {
             let mut meter = metered();
             let within = (0..5_000)
-                .take_while(|_| meter.came(&frame(kind, 0, 0)))
+                .take_while(|_| meter.came(&frame(kind, 0, 0)).is_ok())
                 .count();
             assert_eq!(within, 2_000, "{kind}");
         }
         let mut meter = metered();
         for _ in 0..10_000 {
-            assert!(meter.came(&frame(0, 0, 5)), "data");
-            assert!(meter.came(&frame(8, 0, 4)) && meter.came(&frame(6, 0, 8)));
+            assert_eq!(meter.came(&frame(0, 0, 5)), Ok(()), "data");
+            let two = [frame(8, 0, 4), frame(6, 0, 8)].concat();
+            assert_eq!(meter.came(&two), Ok(()));
         }
         // What we answer a ping with pays for nothing.
         let within = (0..5_000).take_while(|_| {
             meter.went(&frame(6, 1, 8));
-            meter.came(&frame(6, 0, 8))
+            meter.came(&frame(6, 0, 8)).is_ok()
         });
         assert!(within.count() <= 2_000);
     }
@@ -320,7 +289,7 @@ mod tests {
         let mut meter = metered();
         let mut resets = |count: usize| {
             let pair = [frame(1, 4, 9), frame(3, 0, 4)].concat();
-            (0..count).take_while(|_| meter.came(&pair)).count()
+            (0..count).take_while(|_| meter.came(&pair).is_ok()).count()
         };
         assert_eq!(resets(1_000), 200);
         tokio::time::advance(Duration::from_secs(2)).await;

@@ -65,7 +65,7 @@ where
     loop {
         tokio::select! {
             biased;
-            () = alarm.ringing() => return Err(too_much(connection).await),
+            code = alarm.ringing() => return Err(sent_away(connection, code).await),
             accepted = connection.accept() => match accepted {
                 None => return Ok(()),
                 Some(Err(error)) => return fault(&error).map_or(Ok(()), Err),
@@ -97,13 +97,21 @@ where
     }
 }
 
-/// Tells a client that floods to go away, when it reads that.
-async fn too_much(mut connection: Served) -> Fault {
-    connection.abrupt_shutdown(Code::ENHANCE_YOUR_CALM);
+/// Tells a client that floods or breaks the protocol to go away, when it reads that.
+async fn sent_away(mut connection: Served, code: Code) -> Fault {
+    connection.abrupt_shutdown(code);
     let told = std::future::poll_fn(|cx| connection.poll_closed(cx));
     // Told or not, it ends here.
     let _ = tokio::time::timeout(FAREWELL, told).await;
-    calm()
+    if code == Code::ENHANCE_YOUR_CALM {
+        calm()
+    } else {
+        broken()
+    }
+}
+
+fn broken() -> Fault {
+    Fault::malformed("speak HTTP/2 as RFC 9113 has it: the connection was ended")
 }
 
 fn calm() -> Fault {
@@ -117,9 +125,7 @@ fn calm() -> Fault {
 fn fault(error: &h2::Error) -> Option<Fault> {
     match error.reason() {
         Some(Code::ENHANCE_YOUR_CALM) if error.is_library() => Some(calm()),
-        Some(_) if error.is_library() => Some(Fault::malformed(
-            "speak HTTP/2 as RFC 9113 has it: the connection was ended",
-        )),
+        Some(_) if error.is_library() => Some(broken()),
         _ => None,
     }
 }

@@ -38,6 +38,9 @@ const VALID_FOR: Duration = Duration::from_secs(90 * 24 * 3600);
 const LEAVES_MAX: usize = 256;
 /// LIMIT: TLS sessions that can be resumed for each host.
 const RESUMABLE_MAX: usize = 32;
+/// What a client may choose in its hello, the best first. Who offers nothing of it gets no
+/// handshake (RFC 7301 §3.2), so what is spoken is said: `curl --http1.0` offers that alone.
+const SPOKEN: [&[u8]; 3] = [b"h2", b"http/1.1", b"http/1.0"];
 
 /// The authority and the leaves it made.
 pub(crate) struct SessionAuthority {
@@ -148,7 +151,7 @@ impl SessionAuthority {
             .map_err(AuthorityFault::Tls)?
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(SingleCertAndKey::from(key)));
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.alpn_protocols = SPOKEN.map(<[u8]>::to_vec).to_vec();
         config.session_storage = rustls::server::ServerSessionMemoryCache::new(RESUMABLE_MAX);
         config.send_tls13_tickets = 1;
         Ok(config)

@@ -4,9 +4,11 @@
 mod budgets;
 mod cookies;
 mod every_entry;
+mod every_framing;
 mod grpc;
 mod hiding;
 mod keyed;
+mod offered;
 mod postgres;
 mod signatures;
 mod spots;

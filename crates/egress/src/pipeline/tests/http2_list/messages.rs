@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! RFC 9113 §8: requests as fields and data.
 
-use super::super::http2_frames::{block, field};
+use super::super::http2_frames::raw::{block, field};
 use super::*;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -319,7 +319,7 @@ fn trailers() -> Vec<Case> {
                 frame(DATA, END_STREAM, 1, b"a"),
             ]
             .concat(),
-            Right::Unspecific(CLOSED),
+            Right::Stream(CLOSED),
         ),
     ]
 }

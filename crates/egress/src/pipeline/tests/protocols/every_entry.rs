@@ -3,16 +3,17 @@
 //! refused in all, what passes is the same request for the notary, and nothing else reaches the far
 //! end.
 
-use super::http2_frames::{END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, Raw};
-use super::http2_frames::{block, frame};
+use super::http2_frames::raw::{END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, Raw};
+use super::http2_frames::raw::{block, frame};
 use super::stage::*;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
 use torno_policy::facts::{Entry, RequestFacts};
 
 /// How a request gets to the gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+pub(super) enum Way {
     CaughtPlain,
     CaughtTls,
     Absolute,
@@ -22,7 +23,7 @@ enum Way {
     TunnelHttp2,
 }
 
-const WAYS: [Way; 7] = [
+pub(super) const WAYS: [Way; 7] = [
     Way::CaughtPlain,
     Way::CaughtTls,
     Way::Absolute,
@@ -33,19 +34,38 @@ const WAYS: [Way; 7] = [
 ];
 
 impl Way {
-    fn is_http2(self) -> bool {
+    pub(super) fn is_http2(self) -> bool {
         matches!(self, Self::CaughtHttp2 | Self::TunnelHttp2)
     }
 
-    fn is_tls(self) -> bool {
+    pub(super) fn is_tls(self) -> bool {
         !matches!(self, Self::CaughtPlain | Self::Absolute | Self::TunnelPlain)
     }
 
-    fn host(self) -> &'static str {
+    pub(super) fn host(self) -> &'static str {
         if self.is_tls() {
             "allow.test"
         } else {
             "plain.test"
+        }
+    }
+
+    /// A connection to the gate, before any TLS.
+    pub(super) async fn arrive(self, stage: &Stage) -> TcpStream {
+        match self {
+            Self::CaughtPlain => stage.captured(asked("plain.test", 80)).await,
+            Self::CaughtTls | Self::CaughtHttp2 => stage.captured(asked("allow.test", 443)).await,
+            Self::Absolute => stage.proxy().await,
+            Self::TunnelPlain | Self::TunnelTls | Self::TunnelHttp2 => {
+                let mut tunnel = stage.proxy().await;
+                let port = if self.is_tls() { 443 } else { 80 };
+                let name = self.host();
+                let connect =
+                    format!("CONNECT {name}:{port} HTTP/1.1\r\nHost: {name}:{port}\r\n\r\n");
+                let said = talk(&mut tunnel, connect.as_bytes()).await;
+                assert!(said.contains(" 200 "), "{said}");
+                tunnel
+            }
         }
     }
 }
@@ -112,8 +132,8 @@ const BAD: &[&str] = &["bad_host", "malformed_request", "names_disagree"];
 const PORT: &[&str] = &["bad_port", "malformed_request", "bad_host"];
 const NAMES: &[&str] = &["names_disagree"];
 
-/// Classes A, C, F to I: what can be said on every entry. Framing (class D) and upgrades (E) have a
-/// form of their own in each version: framing.rs, http2_list.rs.
+/// Classes A, C, F to I: what can be said on every entry in both versions. Framing (class D) and
+/// upgrades (E) have a form of their own in each: `every_framing.rs`.
 const ODD: &[Odd] = &[
     host("001", "@\0", BAD),
     host("001", "evil.test\0.@", BAD),
@@ -189,20 +209,7 @@ async fn outcome(stage: &Stage, way: Way, odd: &Odd) -> String {
         "user@allow.test" | "allow.test@evil.test" => odd.host.to_owned(),
         _ => host,
     };
-    let stream = match way {
-        Way::CaughtPlain => stage.captured(asked("plain.test", 80)).await,
-        Way::CaughtTls | Way::CaughtHttp2 => stage.captured(asked("allow.test", 443)).await,
-        Way::Absolute => stage.proxy().await,
-        Way::TunnelPlain | Way::TunnelTls | Way::TunnelHttp2 => {
-            let mut tunnel = stage.proxy().await;
-            let port = if way.is_tls() { 443 } else { 80 };
-            let name = way.host();
-            let connect = format!("CONNECT {name}:{port} HTTP/1.1\r\nHost: {name}:{port}\r\n\r\n");
-            let said = talk(&mut tunnel, connect.as_bytes()).await;
-            assert!(said.contains(" 200 "), "{said}");
-            tunnel
-        }
-    };
+    let stream = way.arrive(stage).await;
     if way.is_http2() {
         let tls = stage.tls_speaking(stream, "allow.test", &[b"h2"]).await;
         return over_http2(Raw(tls.unwrap()), odd, &host).await;
@@ -230,7 +237,7 @@ async fn outcome(stage: &Stage, way: Way, odd: &Odd) -> String {
     reason(said.as_bytes())
 }
 
-async fn over_http2(mut raw: Raw, odd: &Odd, host: &str) -> String {
+async fn over_http2(raw: Raw, odd: &Odd, host: &str) -> String {
     let mut fields = vec![
         (":method", odd.method),
         (":scheme", "https"),
@@ -238,15 +245,15 @@ async fn over_http2(mut raw: Raw, odd: &Odd, host: &str) -> String {
         (":path", odd.path),
     ];
     fields.extend(odd.field);
+    fields_sent(raw, &fields).await
+}
+
+/// Sends fields as a whole request, and what came of it.
+pub(super) async fn fields_sent(mut raw: Raw, fields: &[(&str, &str)]) -> String {
     raw.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
         .await;
-    raw.send(&frame(
-        HEADERS,
-        END_STREAM | END_HEADERS,
-        1,
-        &block(&fields),
-    ))
-    .await;
+    raw.send(&frame(HEADERS, END_STREAM | END_HEADERS, 1, &block(fields)))
+        .await;
     loop {
         let mut header = [0; 9];
         let read = tokio::time::timeout(Duration::from_secs(3), raw.0.read_exact(&mut header));
@@ -266,7 +273,7 @@ async fn over_http2(mut raw: Raw, odd: &Odd, host: &str) -> String {
 }
 
 /// The reason in a refusal; `passed` for the far end's own answer.
-fn reason(said: &[u8]) -> String {
+pub(super) fn reason(said: &[u8]) -> String {
     let said = String::from_utf8_lossy(said);
     if said.ends_with("ok") {
         return "passed".to_owned();
