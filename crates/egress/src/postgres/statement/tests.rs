@@ -149,3 +149,75 @@ fn what_the_gate_holds_and_what_outlives_a_session_is_told_apart() {
         assert_eq!(class(text), Class::Authority, "{text}");
     }
 }
+
+/// At a binding that writes the class is the only check: a token that is unclear anywhere must not
+/// make less of the statements beside it.
+#[test]
+fn what_is_unclear_is_no_way_around_what_is_held_or_outlives_a_session() {
+    for text in [
+        "create role r login password U&'x'",
+        "create role r superuser; select U&'x'",
+        "copy t to program U&'id'",
+        "grant all on t to public; select E'a'\n'b'",
+        "alter user app password 'x'; select 1a",
+    ] {
+        assert_eq!(class(text), Class::Authority, "{text}");
+    }
+    for text in [
+        "reset role; delete from t where a = U&'x'",
+        "set role admin; select 0x1f",
+        "set client_encoding to sjis; select U&'x'",
+    ] {
+        assert!(class(text) >= Class::Held, "{text}");
+    }
+    for text in ["commit; reset role; select U&'x'", "select U&'x'; commit"] {
+        assert!(judge(text.as_bytes()).is_transaction, "{text}");
+    }
+}
+
+#[test]
+fn rights_that_another_statement_gives_outlive_a_session_too() {
+    for text in [
+        "create schema s create table t (a int) grant all on t to public",
+        "drop owned by app",
+        "alter table t owner to other",
+        "alter database shop owner to other",
+        "alter function f() security definer",
+    ] {
+        assert_eq!(class(text), Class::Authority, "{text}");
+    }
+}
+
+/// None of these minds a transaction that is read only.
+#[test]
+fn functions_that_act_beside_a_transaction_write() {
+    for text in [
+        "select pg_file_write('x', 'y', false)",
+        "select pg_switch_wal()",
+        "select pg_promote()",
+        "select pg_stat_reset()",
+        "select pg_replication_slot_advance('s', '0/1')",
+        "select pg_copy_logical_replication_slot('a', 'b')",
+        "select * from xpath_table('a', 'b', 't', '/c', 'true')",
+    ] {
+        assert_eq!(class(text), Class::Write, "{text}");
+    }
+}
+
+/// A run of messages is judged before its first one is executed: what changes how the next is cut
+/// into words, or who acts, is held whichever way it is said.
+#[test]
+fn a_setting_that_is_held_is_held_in_a_function_and_in_its_view_too() {
+    for text in [
+        "select set_config('standard_conforming_strings', 'off', false)",
+        "select set_config('client_encoding', 'SJIS', false)",
+        "select set_config('role', 'none', false)",
+        "update pg_settings set setting = 'off' where name = 'standard_conforming_strings'",
+        "update pg_catalog.pg_settings set setting = 'none' where name = 'role'",
+    ] {
+        assert!(class(text) >= Class::Held, "{text}: {:?}", class(text));
+    }
+    // What the second message of such a run says, read with the setting on and off.
+    let text = r"copy (select '\' ) to stdout --') to program 'id'";
+    assert_eq!(class(text), Class::Read);
+}

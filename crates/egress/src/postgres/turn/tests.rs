@@ -117,3 +117,85 @@ fn what_has_no_place_is_refused() {
     goes(&mut turn, b'H', b"");
     assert!(turn.step(&frame(b'Q', b"select 1\0")).is_err(), "no Sync");
 }
+
+/// A Parse of a name that is taken fails at the server, and the statement of before stays.
+#[test]
+fn a_name_that_fails_to_be_prepared_again_still_ends_a_transaction() {
+    let mut turn = Turn::new(true);
+    goes(&mut turn, b'P', b"c\0commit\0\0\0");
+    goes(&mut turn, b'S', b"");
+    turn.ready().unwrap();
+    goes(&mut turn, b'P', b"c\0select 1\0\0\0");
+    goes(&mut turn, b'S', b"");
+    turn.ready().unwrap();
+    ends_behind_another(&mut turn, b"c");
+}
+
+/// PostgreSQL cuts the names of prepared statements and portals at 63 bytes.
+#[test]
+fn a_long_name_is_the_one_that_the_server_makes_of_it() {
+    let name = |last: &str| format!("{}{last}", "n".repeat(63));
+    let mut turn = Turn::new(true);
+    let prepared = [name("1").as_bytes(), b"\0commit\0\0\0"].concat();
+    if matches!(take(&mut turn, b'P', &prepared), Step::Refuse(_)) {
+        return;
+    }
+    goes(&mut turn, b'S', b"");
+    turn.ready().unwrap();
+    ends_behind_another(&mut turn, name("2").as_bytes());
+}
+
+/// Within a transaction block a portal with a name outlives its Sync.
+#[test]
+fn a_portal_of_the_run_before_still_ends_a_transaction() {
+    let mut turn = Turn::new(true);
+    goes(&mut turn, b'Q', b"begin\0");
+    turn.ready().unwrap();
+    goes(&mut turn, b'P', b"c\0commit\0\0\0");
+    goes(&mut turn, b'B', b"p\0c\0\0\0\0\0\0\0");
+    goes(&mut turn, b'S', b"");
+    turn.ready().unwrap();
+    goes(&mut turn, b'P', b"\0select f()\0\0\0");
+    goes(&mut turn, b'B', b"\0\0\0\0\0\0\0\0");
+    goes(&mut turn, b'E', b"\0\0\0\0\0");
+    let step = take(&mut turn, b'E', b"p\0\0\0\0\0");
+    assert!(matches!(step, Step::Refuse(_)), "{step:?}");
+}
+
+fn ends_behind_another(turn: &mut Turn, name: &[u8]) {
+    goes(turn, b'P', b"\0select f()\0\0\0");
+    goes(turn, b'B', b"\0\0\0\0\0\0\0\0");
+    goes(turn, b'E', b"\0\0\0\0\0");
+    goes(turn, b'B', &[b"p\0", name, b"\0\0\0\0\0\0\0"].concat());
+    let step = take(turn, b'E', b"p\0\0\0\0\0");
+    assert!(matches!(step, Step::Refuse(_)), "{step:?}");
+}
+
+#[test]
+fn the_names_that_are_kept_of_a_connection_are_short() {
+    let mut turn = Turn::new(true);
+    let mut kept = 0;
+    for number in 0..PREPARED_MAX {
+        let name = format!("{number}{}", "n".repeat(1 << 16));
+        let body = [name.as_bytes(), b"\0begin\0\0\0"].concat();
+        let frame = frame(b'P', &body);
+        if let Ok(Step::Judge(judged)) = turn.step(&frame) {
+            turn.begin(&frame, Some(judged)).unwrap();
+        }
+        kept = turn.statements.iter().map(Vec::len).sum();
+    }
+    assert!(kept <= 64 * PREPARED_MAX, "{kept} bytes of names");
+}
+
+/// PostgreSQL runs a statement of the protocol by `EXECUTE` too, whatever it is.
+#[test]
+fn what_ends_a_transaction_ends_it_by_execute_too() {
+    let mut turn = Turn::new(true);
+    goes(&mut turn, b'P', b"c\0commit\0\0\0");
+    goes(&mut turn, b'S', b"");
+    turn.ready().unwrap();
+    goes(&mut turn, b'Q', b"begin\0");
+    turn.ready().unwrap();
+    let step = take(&mut turn, b'Q', b"select f(); execute c; select g()\0");
+    assert!(matches!(step, Step::Refuse(_)), "{step:?}");
+}

@@ -180,8 +180,17 @@ async fn staged(kind: Far, access: Access) -> (Stage, Told) {
 
 /// A client in clear, and all that it heard when its login is over.
 async fn log_in(stage: &Stage, password: &str) -> (TcpStream, BytesMut, Vec<(u8, Vec<u8>)>) {
+    log_in_with(stage, password, "").await
+}
+
+async fn log_in_with(
+    stage: &Stage,
+    password: &str,
+    settings: &str,
+) -> (TcpStream, BytesMut, Vec<(u8, Vec<u8>)>) {
     let mut io = stage.captured(asked("allow.test", 5432)).await;
-    let start = b"\0\x03\0\0user\0app\0database\0shop\0\0";
+    let start = format!("\0\x03\0\0user\0app\0database\0shop\0{settings}\0");
+    let start = start.as_bytes();
     io.write_u32(u32::try_from(start.len() + 4).unwrap())
         .await
         .unwrap();
@@ -332,4 +341,40 @@ async fn a_tripwire_in_what_is_said_to_a_database_never_reaches_it() {
         let tripped = |end: &End| matches!(end, End::Refused(r) if r.reason == Reason::Tripwire);
         assert!(outcomes.iter().any(|outcome| tripped(&outcome.end)));
     }
+}
+
+#[tokio::test]
+async fn a_tripwire_in_the_start_of_a_connection_never_reaches_the_database() {
+    let value = tripwire().value;
+    let hex = data_encoding::HEXLOWER.encode(value.as_bytes());
+    for said in [&value, &hex] {
+        let (stage, told) = staged(Far::Good, Access::Read).await;
+        let settings = format!("application_name\0{said}\0");
+        let (_, _, heard) = log_in_with(&stage, placeholder().as_str(), &settings).await;
+        let told = told.lock().unwrap().concat();
+        assert!(!told.contains(said.as_str()), "it left: {told}");
+        assert!(text(&heard).contains("tripwire"), "{}", text(&heard));
+    }
+}
+
+#[tokio::test]
+async fn a_role_of_a_writing_connection_is_not_put_off_by_a_text_that_is_unclear() {
+    let (stage, told) = staged(Far::Good, Access::Write).await;
+    let (mut io, mut read, _) = log_in(&stage, placeholder().as_str()).await;
+    for statement in [
+        "create role spy login superuser password U&'x'",
+        "reset role; delete from t where a = U&'x'",
+        "copy (select 1) to program U&'id'",
+    ] {
+        let query = [statement.as_bytes(), b"\0"].concat();
+        io.write_all(&messages(&[(b'Q', &query)])).await.unwrap();
+        while let Some((kind, _)) = message(&mut io, &mut read).await {
+            if kind == b'Z' {
+                break;
+            }
+        }
+    }
+    drop(io);
+    let told = told.lock().unwrap().clone();
+    assert!(!told.iter().any(|t| t.contains("U&'")), "{told:?}");
 }
