@@ -175,16 +175,16 @@ fn ends_behind_another(turn: &mut Turn, name: &[u8]) {
 fn the_names_that_are_kept_of_a_connection_are_short() {
     let mut turn = Turn::new(true);
     let mut kept = 0;
-    for number in 0..PREPARED_MAX {
+    for number in 0..64 {
         let name = format!("{number}{}", "n".repeat(1 << 16));
-        let body = [name.as_bytes(), b"\0begin\0\0\0"].concat();
+        let body = [name.as_bytes(), b"\0commit\0\0\0"].concat();
         let frame = frame(b'P', &body);
         if let Ok(Step::Judge(judged)) = turn.step(&frame) {
             turn.begin(&frame, Some(judged)).unwrap();
         }
-        kept = turn.statements.iter().map(Vec::len).sum();
+        kept = turn.statements.bytes();
     }
-    assert!(kept <= 64 * PREPARED_MAX, "{kept} bytes of names");
+    assert!(kept <= 64 * 64, "{kept} bytes of names");
 }
 
 /// PostgreSQL runs a statement of the protocol by `EXECUTE` too, whatever it is.
@@ -198,4 +198,85 @@ fn what_ends_a_transaction_ends_it_by_execute_too() {
     turn.ready().unwrap();
     let step = take(&mut turn, b'Q', b"select f(); execute c; select g()\0");
     assert!(matches!(step, Step::Refuse(_)), "{step:?}");
+}
+
+/// What comes in one run with the begin of a transaction is in that transaction: drivers send both
+/// together.
+#[test]
+fn a_transaction_is_begun_together_with_its_first_statement() {
+    let mut turn = Turn::new(true);
+    goes(&mut turn, b'P', b"S_1\0BEGIN\0\0\0");
+    goes(&mut turn, b'B', b"\0S_1\0\0\0\0\0\0\0");
+    goes(&mut turn, b'E', b"\0\0\0\0\0");
+    goes(&mut turn, b'P', b"\0select 1\0\0\0");
+    goes(&mut turn, b'B', b"\0\0\0\0\0\0\0\0");
+    goes(&mut turn, b'E', b"\0\0\0\0\0");
+    goes(&mut turn, b'S', b"");
+    turn.ready().unwrap();
+    // The end of it is prepared under a name and goes by that name ever after.
+    for _ in 0..3 {
+        goes(&mut turn, b'P', b"\0commit\0\0\0");
+        goes(&mut turn, b'B', b"\0\0\0\0\0\0\0\0");
+        goes(&mut turn, b'E', b"\0\0\0\0\0");
+        goes(&mut turn, b'S', b"");
+        turn.ready().unwrap();
+        turn.transaction_over();
+    }
+    goes(&mut turn, b'P', b"\0select 1\0\0\0");
+    for _ in 0..2 {
+        goes(&mut turn, b'B', b"\0\0\0\0\0\0\0\0");
+        goes(&mut turn, b'E', b"\0\0\0\0\0");
+    }
+}
+
+/// A statement is planned when it is bound, and some functions are run by that.
+#[test]
+fn nothing_is_bound_behind_the_end_of_a_transaction() {
+    let mut turn = Turn::new(true);
+    goes(&mut turn, b'P', b"\0commit\0\0\0");
+    goes(&mut turn, b'B', b"\0\0\0\0\0\0\0\0");
+    goes(&mut turn, b'E', b"\0\0\0\0\0");
+    let step = take(&mut turn, b'B', b"p\0s\0\0\0\0\0\0\0");
+    assert!(matches!(step, Step::Refuse(_)), "{step:?}");
+}
+
+/// An unnamed statement that was not looked at leaves the one of before.
+#[test]
+fn a_run_that_failed_leaves_the_statements_of_before() {
+    let mut turn = Turn::new(true);
+    goes(&mut turn, b'P', b"\0commit\0\0\0");
+    goes(&mut turn, b'S', b"");
+    turn.ready().unwrap();
+    goes(&mut turn, b'D', b"Snobody\0");
+    goes(&mut turn, b'P', b"\0select 1\0\0\0");
+    goes(&mut turn, b'S', b"");
+    turn.failed();
+    turn.ready().unwrap();
+    ends_behind(&mut turn, |turn| {
+        goes(turn, b'P', b"s\0select f()\0\0\0");
+        goes(turn, b'B', b"q\0s\0\0\0\0\0\0\0");
+        goes(turn, b'E', b"q\0\0\0\0\0");
+        goes(turn, b'B', b"p\0\0\0\0\0\0\0\0");
+    });
+}
+
+fn ends_behind(turn: &mut Turn, run: impl Fn(&mut Turn)) {
+    run(turn);
+    let step = take(turn, b'E', b"p\0\0\0\0\0");
+    assert!(matches!(step, Step::Refuse(_)), "{step:?}");
+}
+
+/// What is bound first could have turned `standard_conforming_strings` off.
+#[test]
+fn a_text_is_not_read_behind_what_may_change_how_it_is_read() {
+    let text = br"select '\' as a, pg_switch_wal() --'";
+    let parse = [b"\0", &text[..], b"\0\0\0"].concat();
+    let mut turn = Turn::new(true);
+    goes(&mut turn, b'P', &parse);
+    goes(&mut turn, b'B', b"\0\0\0\0\0\0\0\0");
+    let step = take(&mut turn, b'P', &parse);
+    assert!(matches!(step, Step::Refuse(_)), "{step:?}");
+    goes(&mut turn, b'S', b"");
+    turn.ready().unwrap();
+    goes(&mut turn, b'P', &parse);
 }
