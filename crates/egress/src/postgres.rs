@@ -17,6 +17,8 @@ pub(crate) mod frame;
 mod guard;
 pub(crate) mod lexer;
 mod login;
+mod names;
+mod outbox;
 mod relay;
 mod scram;
 mod session;
@@ -114,12 +116,33 @@ pub(crate) struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// Asks about one more deed of the connection; the yes holds for it.
-    async fn ask(&self, around: &Around<'_>, deed: Deed) -> Result<(), Refusal> {
+    /// Asks about one more deed of the connection, whose client proved this yes's placeholder; the
+    /// yes holds for it.
+    async fn ask(
+        &self,
+        around: &Around<'_>,
+        (deed, proved): (Deed, &Granted),
+    ) -> Result<(), Refusal> {
         let asked = (self.entry, self.authority);
         let allowed = granted(around, asked, (self.login, deed)).await?;
+        if let Err(refusal) = is_proved(&allowed.granted, proved) {
+            allowed.reporter.refused(refusal.clone());
+            return Err(refusal);
+        }
         allowed.reporter.carried();
         Ok(())
+    }
+}
+
+/// A later yes is for the credential whose placeholder was proved, or for none of the client's.
+fn is_proved(later: &Granted, proved: &Granted) -> Result<(), Refusal> {
+    let placeholder = |granted: &Granted| {
+        let injection = granted.allowed.injection.as_ref();
+        injection.map(|injection| injection.placeholder.clone())
+    };
+    match (placeholder(later), placeholder(proved)) {
+        (Some(later), Some(proved)) if later == proved => Ok(()),
+        _ => Err(revoked()),
     }
 }
 

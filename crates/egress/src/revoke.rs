@@ -44,6 +44,11 @@ impl Live {
         self.goodbye.notified().await;
     }
 
+    /// Whether the connection was cut.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.client_cut.load(Ordering::Acquire)
+    }
+
     /// The connection carries a WebSocket until the result is dropped.
     pub(crate) fn relaying(&self) -> Relaying<'_> {
         self.is_relaying.store(true, Ordering::Release);

@@ -2,7 +2,8 @@
 //! Cancels. A client is given a key of the gate's own making, which counts in its session alone
 //! and while its connection lives; the far end's key never comes inside.
 
-use super::frame::{FROM_FAR_END_MAX, Lane};
+use super::frame::FROM_FAR_END_MAX;
+use super::outbox::{Far, Outbox};
 use super::startup::CancelKey;
 use super::{Around, Ended, granted};
 use crate::refuse::Fault;
@@ -114,9 +115,11 @@ pub(super) async fn cancel(
             return Err(Ended::Told);
         }
     };
-    let mut lane = Lane::new(upstream.io, &[], FROM_FAR_END_MAX, around.limits.body_wait);
-    lane.send(&target.far.packet()).await?;
-    lane.close(END_WAIT).await;
+    let mut far = Far::new(upstream.io, FROM_FAR_END_MAX, around.limits.body_wait);
+    let mut outbox = Outbox::new(around);
+    outbox.put_own(&target.far.packet())?;
+    outbox.send(&mut far, &mut reporter).await?;
+    far.close(END_WAIT).await;
     reporter.carried();
     Ok(())
 }

@@ -3,13 +3,15 @@
 //! where the server offers that. It must prove itself too. No other way in is taken: a server that
 //! wants the password in clear or as MD5, or none at all, is refused.
 
-use super::frame::{FROM_FAR_END_MAX, Frame, Lane, text};
+use super::frame::{FROM_FAR_END_MAX, Frame, text};
+use super::outbox::{Far, Outbox};
 use super::scram::{PLAIN, PLUS, attributes, decoded, is_nonce, nonce};
-use super::startup::{CancelKey, Startup};
+use super::startup::CancelKey;
 use super::{Around, Ended, answers, channel};
 use crate::connect::Upstream;
 use crate::inject::Password;
 use crate::refuse::Fault;
+use crate::report::Reporter;
 use data_encoding::BASE64;
 use torno_policy::binding::Slot;
 use torno_policy::postgres::Access;
@@ -21,7 +23,7 @@ const ITERATIONS: std::ops::RangeInclusive<u32> = 4096..=100_000;
 
 /// A session at the far end, ready for its first statement.
 pub(super) struct Session {
-    pub(super) lane: Lane,
+    pub(super) far: Far,
     /// What the client is told of it: settings and notices.
     pub(super) welcome: Vec<Frame>,
     pub(super) key: Option<CancelKey>,
@@ -29,7 +31,7 @@ pub(super) struct Session {
 
 /// What the far end is told at the start, before the client's first statement. As the session's own
 /// defaults they are what RESET goes back to.
-fn ours(slot: &Slot) -> Vec<(&'static str, String)> {
+pub(super) fn ours(slot: &Slot) -> Vec<(&'static str, String)> {
     let mut ours = vec![
         ("client_encoding", "UTF8".to_owned()),
         ("standard_conforming_strings", "on".to_owned()),
@@ -43,34 +45,36 @@ fn ours(slot: &Slot) -> Vec<(&'static str, String)> {
     ours
 }
 
-/// Logs in, and waits until the server is ready.
+/// Sends the start that waits, logs in, and waits until the server is ready.
 pub(super) async fn log_in(
     around: &Around<'_>,
     upstream: Upstream,
-    (startup, slot): (&Startup, &Slot),
-    password: Password,
+    (outbox, reporter): (&mut Outbox<'_>, &mut Reporter),
+    (slot, password): (&Slot, Password),
 ) -> Result<Session, Ended> {
     let Upstream {
         io, certificate, ..
     } = upstream;
-    let mut lane = Lane::new(io, &[], FROM_FAR_END_MAX, around.limits.body_wait);
-    lane.send(&startup.packet(&ours(slot))).await?;
-    let offered = authentication(&mut lane, 10).await?;
+    let mut far = Far::new(io, FROM_FAR_END_MAX, around.limits.body_wait);
+    outbox.send(&mut far, reporter).await?;
+    let offered = authentication(&mut far, 10).await?;
     let end_point = certificate.and_then(|certificate| channel::end_point(&certificate));
     let own_nonce = nonce(around.random)?;
     let exchange = Exchange::new(&offered, end_point, own_nonce)?;
-    lane.send(&exchange.first()).await?;
-    let server_first = authentication(&mut lane, 11).await?;
+    outbox.put_own(&exchange.first())?;
+    outbox.send(&mut far, reporter).await?;
+    let server_first = authentication(&mut far, 11).await?;
     let (last, salted, message) = exchange.last(&server_first, &password)?;
     drop(password);
-    lane.send(&last).await?;
-    let server_last = authentication(&mut lane, 12).await?;
+    outbox.put_own(&last)?;
+    outbox.send(&mut far, reporter).await?;
+    let server_last = authentication(&mut far, 12).await?;
     let [signature] = attributes(&server_last, ["v"]).map_err(|_| no_login())?;
     let signature = decoded(signature).map_err(|_| no_login())?;
     if !salted.is_signed(message.as_bytes(), &signature) {
         return Err(no_login().into());
     }
-    authentication(&mut lane, 0).await?;
+    authentication(&mut far, 0).await?;
     let is_reading = matches!(
         slot,
         Slot::Postgres {
@@ -78,7 +82,7 @@ pub(super) async fn log_in(
             ..
         }
     );
-    welcome(lane, is_reading).await
+    welcome(far, is_reading).await
 }
 
 /// One login by SCRAM, from this side.
@@ -158,9 +162,9 @@ fn response(body: &[u8]) -> Vec<u8> {
 }
 
 /// The next message must be this step of the login.
-async fn authentication(lane: &mut Lane, step: u32) -> Result<bytes::Bytes, Ended> {
+async fn authentication(far: &mut Far, step: u32) -> Result<bytes::Bytes, Ended> {
     loop {
-        let frame = lane.next().await?.ok_or_else(no_login)?;
+        let frame = far.next().await?.ok_or_else(no_login)?;
         match frame.kind {
             b'R' => {
                 let kind = frame.body.split_first_chunk::<4>();
@@ -177,11 +181,11 @@ async fn authentication(lane: &mut Lane, step: u32) -> Result<bytes::Bytes, Ende
 }
 
 /// What comes between the login and the first ReadyForQuery.
-async fn welcome(mut lane: Lane, is_reading: bool) -> Result<Session, Ended> {
+async fn welcome(mut far: Far, is_reading: bool) -> Result<Session, Ended> {
     let mut welcome = Vec::new();
     let mut key = None;
     while welcome.len() < WELCOME_MAX {
-        let frame = lane.next().await?.ok_or_else(no_login)?;
+        let frame = far.next().await?.ok_or_else(no_login)?;
         match frame.kind {
             b'S' => {
                 answers::check_setting(&frame, is_reading)?;
@@ -190,7 +194,7 @@ async fn welcome(mut lane: Lane, is_reading: bool) -> Result<Session, Ended> {
             b'N' => welcome.push(frame),
             b'K' => key = CancelKey::read(&frame.body).ok(),
             b'Z' if answers::status(&frame)? == b'I' => {
-                return Ok(Session { lane, welcome, key });
+                return Ok(Session { far, welcome, key });
             }
             b'E' => return Err(refused(&frame).into()),
             _ => return Err(answers::malformed().into()),

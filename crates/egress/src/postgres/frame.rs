@@ -76,6 +76,8 @@ pub(super) struct Lane {
     read: BytesMut,
     body_max: usize,
     write_wait: Duration,
+    /// A write began and did not end: nothing that follows would be read as a message.
+    is_broken: bool,
 }
 
 impl Lane {
@@ -85,6 +87,7 @@ impl Lane {
             read: BytesMut::from(unread),
             body_max,
             write_wait: wait,
+            is_broken: false,
         }
     }
 
@@ -110,6 +113,9 @@ impl Lane {
 
     /// Writes all of it within the time for writes.
     pub(super) async fn send(&mut self, bytes: &[u8]) -> Result<(), StreamError> {
+        if std::mem::replace(&mut self.is_broken, true) {
+            return Err(StreamError::Gone);
+        }
         let sending = async {
             self.io.write_all(bytes).await?;
             self.io.flush().await
@@ -117,7 +123,10 @@ impl Lane {
         match tokio::time::timeout(self.write_wait, sending).await {
             Err(_) => Err(StreamError::Late),
             Ok(Err(_)) => Err(StreamError::Gone),
-            Ok(Ok(())) => Ok(()),
+            Ok(Ok(())) => {
+                self.is_broken = false;
+                Ok(())
+            }
         }
     }
 

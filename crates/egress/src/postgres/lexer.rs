@@ -9,7 +9,9 @@ pub(crate) enum Token<'a> {
     Word(&'a [u8]),
     /// A name in double quotes, without them.
     Quoted(&'a [u8]),
-    /// A string or number.
+    /// A string in plain quotes, without them.
+    Text(&'a [u8]),
+    /// Another string, or a number.
     Literal,
     /// `;`
     End,
@@ -25,6 +27,7 @@ pub(crate) struct Unclear;
 #[derive(Debug, Clone)]
 pub(crate) struct Tokens<'a> {
     rest: &'a [u8],
+    by_settings: bool,
 }
 
 impl Token<'_> {
@@ -32,11 +35,26 @@ impl Token<'_> {
     pub(super) fn is(&self, word: &str) -> bool {
         matches!(self, Self::Word(text) if text.eq_ignore_ascii_case(word.as_bytes()))
     }
+
+    /// Whether it is this name, in quotes or without.
+    pub(super) fn is_name(&self, name: &str) -> bool {
+        matches!(self, Self::Word(text) | Self::Quoted(text)
+            if text.eq_ignore_ascii_case(name.as_bytes()))
+    }
 }
 
 impl<'a> Tokens<'a> {
     pub(crate) fn new(text: &'a [u8]) -> Self {
-        Self { rest: text }
+        Self {
+            rest: text,
+            by_settings: false,
+        }
+    }
+
+    /// Whether what was cut so far is cut so only while `standard_conforming_strings` and
+    /// `client_encoding` are what the gate holds them to.
+    pub(super) fn by_settings(&self) -> bool {
+        self.by_settings
     }
 
     /// The next one; nothing at the end.
@@ -79,7 +97,8 @@ impl<'a> Tokens<'a> {
 
     /// A string in quotes; `''` is one quote, and where `escapes` a backslash takes the next byte.
     fn string(&mut self, escapes: bool) -> Result<Token<'a>, Unclear> {
-        let mut rest = self.rest.get(1..).unwrap_or_default();
+        let text = self.rest.get(1..).unwrap_or_default();
+        let mut rest = text;
         loop {
             match rest {
                 [b'\'', b'\'', more @ ..] => rest = more,
@@ -92,6 +111,9 @@ impl<'a> Tokens<'a> {
                 [] => return Err(Unclear),
             }
         }
+        let text = text.get(..text.len() - rest.len()).unwrap_or_default();
+        let has_backslash = memchr::memchr(b'\\', text).is_some();
+        self.by_settings |= has_backslash && (!escapes || !text.is_ascii());
         // A string with escapes goes on behind a line end, under its own rules.
         if escapes {
             let mut ahead = self.clone();
@@ -99,8 +121,9 @@ impl<'a> Tokens<'a> {
             if ahead.rest.first() == Some(&b'\'') {
                 return Err(Unclear);
             }
+            return Ok(Token::Literal);
         }
-        Ok(Token::Literal)
+        Ok(Token::Text(text))
     }
 
     fn quoted(&mut self) -> Result<Token<'a>, Unclear> {
@@ -234,7 +257,7 @@ mod tests {
             words.push(match token {
                 Token::Word(word) => String::from_utf8_lossy(word).into_owned(),
                 Token::Quoted(name) => format!("\"{}\"", String::from_utf8_lossy(name)),
-                Token::Literal => "L".to_owned(),
+                Token::Text(_) | Token::Literal => "L".to_owned(),
                 Token::End => ";".to_owned(),
                 Token::Mark(mark) => char::from(mark).to_string(),
             });
@@ -262,6 +285,21 @@ mod tests {
             ("select é", "select é"),
         ] {
             assert_eq!(words(text).unwrap().join(" "), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_setting_would_cut_elsewhere_is_told() {
+        for (text, expected) in [
+            ("select 'a\\d'", true),
+            ("select e'\u{e9}\\''", true),
+            ("select e'a\\''", false),
+            ("select 'a' || $$\\$$ || \"\\\"", false),
+            ("select '\u{e9}'", false),
+        ] {
+            let mut tokens = Tokens::new(text.as_bytes());
+            while tokens.next().unwrap().is_some() {}
+            assert_eq!(tokens.by_settings(), expected, "{text}");
         }
     }
 

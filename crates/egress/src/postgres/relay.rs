@@ -4,11 +4,11 @@
 
 use super::frame::{Frame, Lane, put};
 use super::guard::{self, Said};
+use super::outbox::{Far, Outbox};
 use super::statement::{Class, Judged};
 use super::turn::{Step, Turn};
 use super::{Around, Asking, Ended, answers};
-use crate::accept::Draw;
-use crate::normalize::BodySearch;
+use crate::ports::Granted;
 use crate::refuse::{Fault, When, cut, error_response};
 use crate::report::Reporter;
 use crate::wire::{PIECE_BYTES, StreamError};
@@ -25,13 +25,12 @@ const QUIET_WAIT: Duration = Duration::from_secs(3600);
 pub(super) struct Relay<'a> {
     pub(super) around: &'a Around<'a>,
     pub(super) asking: Asking<'a>,
-    draw: &'a Draw,
+    proved: &'a Granted,
     pub(super) client: Lane,
-    pub(super) far: Lane,
-    pub(super) access: Access,
+    far: Far,
+    access: Access,
     guard: Option<Vec<u8>>,
-    /// Over all that the client says, whatever messages it is cut into.
-    search: BodySearch<'a>,
+    outbox: Outbox<'a>,
     turn: Turn,
     /// The state of the far end's transaction.
     status: u8,
@@ -40,7 +39,6 @@ pub(super) struct Relay<'a> {
     /// What the next error of the far end is told as.
     refused: Option<Refusal>,
     to_client: Vec<u8>,
-    to_far: Vec<u8>,
     has_read: bool,
     has_written: bool,
 }
@@ -49,14 +47,13 @@ pub(super) struct Relay<'a> {
 enum Heard {
     Client(Option<Frame>),
     Far(Option<Frame>),
-    Cut,
 }
 
 impl<'a> Relay<'a> {
     pub(super) fn new(
-        (around, asking, draw): (&'a Around<'a>, Asking<'a>, &'a Draw),
-        (client, far): (Lane, Lane),
-        slot: &Slot,
+        (around, asking, proved): (&'a Around<'a>, Asking<'a>, &'a Granted),
+        (client, far): (Lane, Far),
+        (outbox, slot): (Outbox<'a>, &Slot),
     ) -> Self {
         let access = match slot {
             Slot::Postgres { access, .. } => *access,
@@ -66,33 +63,45 @@ impl<'a> Relay<'a> {
         Self {
             around,
             asking,
-            draw,
+            proved,
             client,
             far,
             access,
             turn: Turn::new(guard.is_some()),
             guard,
-            search: around.tripwires.of_body(false),
+            outbox,
             status: b'I',
             held: None,
             refused: None,
             to_client: Vec::new(),
-            to_far: Vec::new(),
             has_read: false,
             has_written: false,
         }
     }
 
-    /// Carries messages until either side is done or the connection is cut.
+    /// Carries messages until either side is done or the connection is cut, whatever it waits for
+    /// at that moment.
     pub(super) async fn run(&mut self, reporter: &mut Reporter) -> Result<(), Ended> {
-        let _relaying = self.around.live.relaying();
+        let live = self.around.live;
+        let _relaying = live.relaying();
+        let carried = tokio::select! {
+            biased;
+            () = live.until_goodbye() => Err(Ended::Gone),
+            carried = self.carry(reporter) => carried,
+        };
+        match carried {
+            Ok(()) | Err(Ended::Gone) if live.is_cut() => {
+                // It ends either way; behind a message that was begun nothing is said.
+                let _ = self.client.send(&cut()).await;
+                Err(Ended::Gone)
+            }
+            carried => carried,
+        }
+    }
+
+    async fn carry(&mut self, reporter: &mut Reporter) -> Result<(), Ended> {
         loop {
             match self.hear().await? {
-                Heard::Cut => {
-                    // It ends either way.
-                    let _ = self.client.send(&cut()).await;
-                    return Err(Ended::Gone);
-                }
                 Heard::Client(None) | Heard::Far(None) => {
                     return Ok(());
                 }
@@ -134,7 +143,6 @@ impl<'a> Relay<'a> {
         let (client, far) = (&mut self.client, &mut self.far);
         let hearing = async {
             tokio::select! {
-                () = self.around.live.until_goodbye() => Ok(Heard::Cut),
                 frame = far.next() => Ok(Heard::Far(frame.map_err(broken)?)),
                 frame = client.next(), if may_read => Ok(Heard::Client(frame?)),
             }
@@ -165,7 +173,7 @@ impl<'a> Relay<'a> {
         let step = self.turn.step(&frame)?;
         let judged = match step {
             Step::Terminate => {
-                self.put_far(&frame)?;
+                self.outbox.put(&frame)?;
                 return Ok(true);
             }
             Step::Hold => {
@@ -191,8 +199,8 @@ impl<'a> Relay<'a> {
             self.keep(reporter).await?;
         }
         self.turn.begin(&frame, judged)?;
-        self.put_far(&frame)?;
-        if self.to_far.len() >= PIECE_BYTES {
+        self.outbox.put(&frame)?;
+        if self.outbox.len() >= PIECE_BYTES {
             self.flush_far(reporter).await?;
         }
         Ok(false)
@@ -203,7 +211,8 @@ impl<'a> Relay<'a> {
         let Some(guard) = &self.guard else {
             return Ok(());
         };
-        self.far.send(guard).await?;
+        self.outbox.put_own(guard)?;
+        self.outbox.send(&mut self.far, reporter).await?;
         loop {
             let telling = tokio::time::timeout(self.around.limits.connect_wait, self.far.next());
             let frame = telling
@@ -231,13 +240,17 @@ impl<'a> Relay<'a> {
             Class::Session => return Ok(()),
             Class::Read if self.has_read => return Ok(()),
             Class::Read => {
-                self.asking.ask(self.around, Deed::Read).await?;
+                self.asking
+                    .ask(self.around, (Deed::Read, self.proved))
+                    .await?;
                 self.has_read = true;
                 return Ok(());
             }
             Class::Write if self.has_written => return Ok(()),
             Class::Write => {
-                self.asking.ask(self.around, Deed::Write).await?;
+                self.asking
+                    .ask(self.around, (Deed::Write, self.proved))
+                    .await?;
                 if self.access == Access::Read {
                     fault(
                         Reason::OperationNotGranted,
@@ -248,6 +261,11 @@ impl<'a> Relay<'a> {
                     return Ok(());
                 }
             }
+            Class::Unclear => fault(
+                Reason::OperationNotGranted,
+                "say it in one way: U& strings and names, E strings in parts, numbers in other \
+                 bases or with letters glued to them are read in two ways by versions or settings",
+            ),
             Class::Held => fault(
                 Reason::OperationNotGranted,
                 "leave role, encoding and read-only defaults as they are: the binding and the gate \
@@ -255,7 +273,7 @@ impl<'a> Relay<'a> {
             ),
             Class::Authority => fault(
                 Reason::BindingDenies,
-                "leave logins, passwords and rights: a change would outlive the session",
+                "leave logins, passwords, owners and rights: a change would outlive the session",
             ),
         };
         held.map_err(|fault: Fault| self.record(&fault))
@@ -269,7 +287,7 @@ impl<'a> Relay<'a> {
     async fn refuse(&mut self, frame: &Frame, refusal: Refusal) -> Result<(), Ended> {
         if Turn::is_in_run(frame) {
             // In order: the far end fails at this place, and its error is told as ours.
-            self.to_far.extend_from_slice(&guard::failing());
+            self.outbox.put_own(&guard::failing())?;
             self.refused = Some(refusal);
             self.turn.skip();
             return Ok(());
@@ -282,7 +300,7 @@ impl<'a> Relay<'a> {
 
     /// One message of the far end.
     fn far_said(&mut self, frame: &Frame, reporter: &mut Reporter) -> Result<(), Ended> {
-        self.draw.receive(HEAD_BYTES + frame.body.len())?;
+        self.outbox.draw().receive(HEAD_BYTES + frame.body.len())?;
         if !answers::is_known(frame) {
             return Err(answers::malformed().into());
         }
@@ -290,11 +308,15 @@ impl<'a> Relay<'a> {
             b'Z' => {
                 self.turn.ready()?;
                 self.status = answers::status(frame)?;
+                if self.status == b'I' {
+                    self.turn.transaction_over();
+                }
                 self.refused = None;
             }
             b'G' => self.turn.copy_in()?,
             b'S' => answers::check_setting(frame, self.access == Access::Read)?,
             b'E' => {
+                self.turn.failed();
                 if let Some(refusal) = self.refused.take() {
                     let told = error_response(&refusal, When::Statement);
                     self.to_client.extend_from_slice(&told);
@@ -309,21 +331,8 @@ impl<'a> Relay<'a> {
         Ok(())
     }
 
-    fn put_far(&mut self, frame: &Frame) -> Result<(), Ended> {
-        let before = self.to_far.len();
-        self.search.pass(&frame.body)?;
-        put(frame.kind, &frame.body, &mut self.to_far);
-        let added = self.to_far.len().saturating_sub(before);
-        Ok(self.draw.send(added)?)
-    }
-
     async fn flush_far(&mut self, reporter: &mut Reporter) -> Result<(), Ended> {
-        if !self.to_far.is_empty() {
-            reporter.sent.bytes += count(self.to_far.len());
-            self.far.send(&self.to_far).await.map_err(broken)?;
-            self.to_far.clear();
-        }
-        Ok(())
+        self.outbox.send(&mut self.far, reporter).await
     }
 
     async fn flush_client(&mut self, reporter: &mut Reporter) -> Result<(), Ended> {
@@ -340,7 +349,7 @@ impl<'a> Relay<'a> {
 const HEAD_BYTES: usize = 5;
 
 /// What is wrong with the far end's stream is told as the far end's.
-fn broken(error: StreamError) -> Ended {
+pub(super) fn broken(error: StreamError) -> Ended {
     match error {
         StreamError::Fault(_) => {
             Fault::answer("the far end's message is malformed or over 4 MiB: ask for less at once")

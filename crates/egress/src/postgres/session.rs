@@ -3,9 +3,11 @@
 //! the greeting, the relay, the report.
 
 use super::frame::{Lane, put};
+use super::outbox::Outbox;
 use super::relay::Relay;
 use super::startup::Startup;
-use super::{Around, Asking, Ended, Yes, answers, far_end, granted, login};
+use super::{Around, Asking, Ended, Yes, answers, far_end, granted, is_proved, login};
+use crate::accept::Draw;
 use crate::inject::{undecidable, unlock_password};
 use crate::ports::Granted;
 use crate::refuse::{Fault, When};
@@ -40,13 +42,14 @@ pub(super) async fn session(
         Ok(draw) => draw,
         Err(fault) => return (client, Some(told(reporter, fault.into())), When::Login),
     };
-    let opening = logged_in(around, (&granted, epoch), startup, &mut reporter);
+    let start = (startup, &draw);
+    let opening = logged_in(around, (&granted, epoch), start, &mut reporter);
     let opening = tokio::time::timeout(around.limits.connect_wait, opening).await;
     let slow = Err(Ended::Fault(Fault::new(
         Reason::UpstreamTimeout,
         "the far end did not open a session in time: try again later",
     )));
-    let (session, slot) = match opening.unwrap_or(slow) {
+    let (session, outbox, slot) = match opening.unwrap_or(slow) {
         Ok(opened) => opened,
         Err(ended) => return (client, Some(told(reporter, ended)), When::Login),
     };
@@ -71,8 +74,8 @@ pub(super) async fn session(
     if client.send(&greeting).await.is_err() {
         return (client, None, When::Session);
     }
-    let drawing = (around, asking, &draw);
-    let mut relay = Relay::new(drawing, (client, session.lane), &slot);
+    let sides = (client, session.far);
+    let mut relay = Relay::new((around, asking, &granted), sides, (outbox, &slot));
     let carried = relay.run(&mut reporter).await;
     around.live.unbind();
     match carried {
@@ -122,7 +125,11 @@ async fn admitted(
     match proved.unwrap_or(slow) {
         Ok(last) => {
             if asked.elapsed() > FRESH {
-                yes = granted(around, start.0, start.1).await?;
+                let again = granted(around, start.0, start.1).await?;
+                if let Err(refusal) = is_proved(&again.granted, &yes.granted) {
+                    return Err(told(again.reporter, refusal.into()));
+                }
+                yes = again;
             }
             Ok((yes, last))
         }
@@ -130,20 +137,23 @@ async fn admitted(
     }
 }
 
-/// Connects, verifies, unlocks and logs in.
-async fn logged_in(
-    around: &Around<'_>,
+/// Looks at what the client brought, connects, verifies, unlocks and logs in.
+async fn logged_in<'a>(
+    around: &Around<'a>,
     (granted, epoch): (&Granted, Epoch),
-    startup: &Startup,
+    (startup, draw): (&Startup, &'a Draw),
     reporter: &mut Reporter,
-) -> Result<(far_end::Session, Slot), Ended> {
-    let mut upstream = around.connect(granted, epoch, reporter).await?;
-    let unlocking = unlock_password(around.ports, granted, &mut upstream, around.released);
-    let password = unlocking.await?;
+) -> Result<(far_end::Session, Outbox<'a>, Slot), Ended> {
     let injection = granted.allowed.injection.as_ref();
     let slot = injection.map(|injection| injection.slot.clone());
     let slot = slot.filter(|slot| matches!(slot, Slot::Postgres { .. }));
     let slot = slot.ok_or_else(|| undecidable().refusal())?;
-    let session = far_end::log_in(around, upstream, (startup, &slot), password).await?;
-    Ok((session, slot))
+    let mut outbox = Outbox::new(around, draw);
+    outbox.put_start(startup, &far_end::ours(&slot))?;
+    let mut upstream = around.connect(granted, epoch, reporter).await?;
+    let unlocking = unlock_password(around.ports, granted, &mut upstream, around.released);
+    let password = unlocking.await?;
+    let ends = (&mut outbox, reporter);
+    let session = far_end::log_in(around, upstream, ends, (&slot, password)).await?;
+    Ok((session, outbox, slot))
 }

@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a text of SQL would do, as far as its words tell. This is the second check: at a binding
-//! that reads the server itself is told to refuse what writes. What is not known to read, writes.
+//! that reads the server itself is told to refuse what writes. What is not known to read, writes;
+//! what could be read in two ways is refused.
 
-use super::lexer::{Token, Tokens, Unclear};
+mod functions;
+mod rights;
+mod settings;
+
+use super::lexer::{Token, Tokens};
+use functions::{acts, acts_when_called};
+use rights::Rights;
+use settings::Calls;
 
 /// What statements do, the strongest last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,6 +21,8 @@ pub(crate) enum Class {
     Read,
     /// Writes, or may.
     Write,
+    /// Could be cut into words in two ways: what the server would do is not known.
+    Unclear,
     /// Changes what the gate or the binding holds: who acts, how text is read.
     Held,
     /// Makes a login, changes a password, gives rights: it would outlive the session.
@@ -25,42 +35,50 @@ pub(crate) struct Judged {
     pub(crate) class: Class,
     /// How many statements it has.
     pub(crate) count: usize,
-    /// Whether one of them begins or ends a transaction.
+    /// Whether one of them ends a transaction, or may: `EXECUTE` runs what was prepared.
     pub(crate) is_transaction: bool,
+    /// Whether it reads so only under the settings that the gate holds.
+    pub(crate) by_settings: bool,
 }
 
 /// Looks at a text.
 pub(crate) fn judge(text: &[u8]) -> Judged {
-    let unclear = Judged {
-        class: Class::Write,
-        count: 1,
-        is_transaction: false,
-    };
-    statements(text).unwrap_or(unclear)
-}
-
-fn statements(text: &[u8]) -> Result<Judged, Unclear> {
     let mut all = Judged {
         class: Class::Session,
         count: 0,
         is_transaction: false,
+        by_settings: false,
     };
     let mut tokens = Tokens::new(text);
     let mut words = Words::default();
     loop {
-        let token = tokens.next()?;
+        let token = tokens.next();
+        if let Ok(Some(token)) = token
+            && token != Token::End
+        {
+            words.push(token);
+            continue;
+        }
+        if words.count > 0 {
+            all.count += 1;
+            all.class = all.class.max(words.class());
+            all.is_transaction |= words.ends_transaction();
+            words = Words::default();
+        }
         match token {
-            Some(token) if token != Token::End => words.push(token),
-            Some(_) | None => {
-                if words.count > 0 {
-                    all.count += 1;
-                    all.class = all.class.max(words.class());
-                    all.is_transaction |= words.is_transaction();
-                    words = Words::default();
-                }
-                if token.is_none() {
-                    return Ok(all);
-                }
+            Ok(Some(_)) => {}
+            Ok(None) => {
+                all.by_settings = tokens.by_settings();
+                return all;
+            }
+            // The rest could be anything: it is the strongest of what was seen, and refused.
+            Err(_) => {
+                return Judged {
+                    class: all.class.max(Class::Unclear),
+                    is_transaction: true,
+                    by_settings: true,
+                    ..all
+                };
             }
         }
     }
@@ -78,10 +96,15 @@ struct Words<'a> {
     writes: bool,
     /// A function that acts, or runs text that nobody looked at.
     acts: bool,
+    set_config: Calls,
+    /// The view of the settings, which changes them when it is written.
+    has_settings: bool,
+    rights: Rights,
     /// `TO STDOUT` was the last that was said of where to.
     to_stdout: bool,
     has_from: bool,
-    has_program: bool,
+    /// Also in `EXPLAIN ANALYZE EXECUTE` and `CREATE TABLE … AS EXECUTE`.
+    executes: bool,
     /// `WRITE` or `PREPARED`, wherever it stands: `BEGIN … , READ WRITE`, `COMMIT PREPARED`.
     has_mode: bool,
     depth: usize,
@@ -93,82 +116,40 @@ const WRITING: [&str; 8] = [
     "insert", "update", "delete", "merge", "into", "create", "refresh", "program",
 ];
 
-/// Functions that change settings, act beside the transaction, or run a text: by name or by the
-/// beginning of it.
-const ACTING: [&str; 22] = [
-    "set_config",
-    "dblink",
-    "lo_",
-    "loread",
-    "lowrite",
-    "query_to_xml",
-    "cursor_to_xml",
-    "table_to_xml",
-    "schema_to_xml",
-    "database_to_xml",
-    "ts_stat",
-    "ts_rewrite",
-    "crosstab",
-    "connectby",
-    "pg_notify",
-    "pg_terminate_",
-    "pg_cancel_",
-    "pg_reload_",
-    "pg_rotate_",
-    "pg_logical_",
-    "pg_create_",
-    "pg_drop_",
-];
-
-/// Settings that a client may change: how values look, how long things may take, how plans are
-/// made. A name with a dot is an extension's or an application's own.
-const SETTINGS: [&str; 22] = [
-    "application_name",
-    "bytea_output",
-    "client_min_messages",
-    "constraints",
-    "datestyle",
-    "extra_float_digits",
-    "geqo",
-    "idle_in_transaction_session_timeout",
-    "idle_session_timeout",
-    "intervalstyle",
-    "jit",
-    "lock_timeout",
-    "max_parallel_workers_per_gather",
-    "random_page_cost",
-    "schema",
-    "search_path",
-    "seed",
-    "statement_timeout",
-    "time",
-    "timezone",
-    "transaction",
-    "work_mem",
-];
-
 impl<'a> Words<'a> {
     fn push(&mut self, token: Token<'a>) {
         if let Some(place) = self.first.get_mut(self.count) {
             *place = Some(token);
         }
         self.count += 1;
-        let after_to = self.last.is_some_and(|last| last.is("to"));
+        self.set_config.push(token, self.last);
+        self.rights.push(token, self.last);
+        self.has_settings |= token.is_name("pg_settings");
         match token {
-            Token::Mark(b'(') => self.depth += 1,
+            Token::Mark(b'(') => {
+                self.depth += 1;
+                if let Some(Token::Word(name) | Token::Quoted(name)) = self.last {
+                    self.acts |= acts_when_called(name);
+                }
+            }
             Token::Mark(b')') => self.depth = self.depth.saturating_sub(1),
             Token::Word(word) => {
                 self.writes |= WRITING.iter().any(|known| token.is(known));
                 self.acts |= acts(word);
-                self.to_stdout |= self.depth == 0 && after_to && token.is("stdout");
+                self.to_stdout |= self.depth == 0 && self.follows("to") && token.is("stdout");
                 self.has_from |= self.depth == 0 && token.is("from");
-                self.has_program |= token.is("program");
+                let is_there = self.count == 1 || self.is(0, "explain") || self.follows("as");
+                self.executes |= is_there && token.is("execute");
                 self.has_mode |= token.is("write") || token.is("prepared");
             }
             Token::Quoted(name) => self.acts |= acts(name),
-            Token::Literal | Token::End | Token::Mark(_) => {}
+            Token::Text(_) | Token::Literal | Token::End | Token::Mark(_) => {}
         }
         self.last = Some(token);
+    }
+
+    fn follows(&self, word: &str) -> bool {
+        self.last.is_some_and(|last| last.is(word))
     }
 
     fn is(&self, at: usize, word: &str) -> bool {
@@ -184,12 +165,21 @@ impl<'a> Words<'a> {
         self.is_any(0, &["begin", "start", "commit", "end", "abort", "rollback"])
     }
 
+    /// `BEGIN` begins none where one is under way, and the server is told before what it may do.
+    fn ends_transaction(&self) -> bool {
+        let ends = self.is_transaction() && !self.is_any(0, &["begin", "start"]);
+        let prepares = self.is(0, "prepare") && self.is(1, "transaction");
+        ends || prepares || self.executes
+    }
+
     fn class(&self) -> Class {
         if self.is_authority() {
             return Class::Authority;
         }
         let said = self.by_first_word();
-        if self.acts {
+        if self.set_config.are_held() || (self.has_settings && self.writes) {
+            said.max(Class::Held)
+        } else if self.acts {
             said.max(Class::Write)
         } else {
             said
@@ -232,7 +222,11 @@ impl<'a> Words<'a> {
                 Class::Session
             };
         }
-        if self.is_any(0, &["listen", "unlisten"]) {
+        // What others said comes with it.
+        if self.is(0, "listen") {
+            return Class::Read;
+        }
+        if self.is(0, "unlisten") {
             return Class::Session;
         }
         if self.is(0, "discard") && !self.is(1, "all") {
@@ -285,7 +279,8 @@ impl<'a> Words<'a> {
 
     fn setting(&self, at: usize) -> Class {
         let dotted = self.first.get(at + 1).copied().flatten() == Some(Token::Mark(b'.'));
-        if dotted || SETTINGS.iter().any(|known| self.is(at, known)) {
+        let named = self.first.get(at).copied().flatten();
+        if dotted || named.is_some_and(settings::is_free) {
             Class::Session
         } else {
             Class::Held
@@ -293,23 +288,32 @@ impl<'a> Words<'a> {
     }
 
     fn is_authority(&self) -> bool {
-        let changes = self.is_any(0, &["create", "alter", "drop"]);
-        let kinds = ["role", "user", "group", "server", "subscription", "system"];
         let of_rights = ["grant", "revoke", "reassign", "security", "load", "import"];
-        let defaults = self.is(0, "alter") && self.is(1, "default") && self.is(2, "privileges");
-        (changes && self.is_any(1, &kinds))
-            || self.is_any(0, &of_rights)
-            || defaults
-            || (self.is(0, "copy") && self.has_program)
+        self.is_any(0, &of_rights)
+            || (self.is(0, "copy") && self.rights.has_program)
+            || (self.is_any(0, &["create", "alter", "drop"]) && self.changes_authority())
     }
-}
 
-fn acts(name: &[u8]) -> bool {
-    let begins = |known: &str| {
-        let start = name.get(..known.len());
-        start.is_some_and(|start| start.eq_ignore_ascii_case(known.as_bytes()))
-    };
-    ACTING.iter().any(|known| begins(known))
+    /// `CREATE`, `ALTER` or `DROP` of what others are let in by, act as or are kept out by.
+    fn changes_authority(&self) -> bool {
+        let kinds = [
+            "role",
+            "user",
+            "group",
+            "server",
+            "subscription",
+            "system",
+            "policy",
+            "event",
+            "owned",
+        ];
+        let of_database = self.is(0, "alter") || self.rights.has_owner;
+        self.is_any(1, &kinds)
+            || self.rights.are_given
+            || (self.is(1, "default") && self.is(2, "privileges"))
+            || (self.is(1, "database") && of_database)
+            || (self.is(1, "foreign") && (self.is(2, "data") || self.rights.has_program))
+    }
 }
 
 #[cfg(test)]

@@ -13,9 +13,9 @@
 //! The client owns the transitions to the right, the far end those to the left.
 
 use super::frame::{Frame, malformed, text};
-use super::statement::{Judged, judge};
+use super::names::{Names, fits};
+use super::statement::{Class, Judged, judge};
 use crate::refuse::Fault;
-use std::collections::HashSet;
 use torno_policy::Reason;
 
 /// What happens with a message of the client.
@@ -44,9 +44,6 @@ enum State {
     CopyIn,
 }
 
-/// LIMIT: statements that begin or end a transaction and were prepared; drivers keep a few.
-const PREPARED_MAX: usize = 64;
-
 /// The state between two messages.
 #[derive(Debug)]
 pub(super) struct Turn {
@@ -54,13 +51,17 @@ pub(super) struct Turn {
     /// Messages of the extended protocol are under way: after a COPY a Sync is due, again if there
     /// was one.
     is_run: bool,
-    /// Transactions are begun and ended by themselves.
+    /// Transactions are ended by themselves.
     is_strict: bool,
-    /// Prepared statements, and portals of them, that begin or end a transaction.
-    statements: HashSet<Vec<u8>>,
-    portals: HashSet<Vec<u8>>,
+    /// Of those that end a transaction, where they are ended by themselves.
+    statements: Names,
+    portals: Names,
+    /// Something of this run was bound, and may have been run by that.
+    is_bound: bool,
     executed: usize,
     ended: bool,
+    /// The far end said that something failed.
+    failed: bool,
 }
 
 impl Turn {
@@ -70,10 +71,12 @@ impl Turn {
             state: State::Idle,
             is_run: false,
             is_strict,
-            statements: HashSet::new(),
-            portals: HashSet::new(),
+            statements: Names::default(),
+            portals: Names::default(),
+            is_bound: false,
             executed: 0,
             ended: false,
+            failed: false,
         }
     }
 
@@ -102,7 +105,8 @@ impl Turn {
             (State::Idle | State::Run, b'S') => Ok(Step::Forward),
             (State::Idle, b'Q') => self.query(frame),
             (State::Idle | State::Run, b'P') => self.parse(frame),
-            (State::Idle | State::Run, b'B' | b'E') => self.execute(frame),
+            (State::Idle | State::Run, b'B') => self.bind(frame),
+            (State::Idle | State::Run, b'E') => self.execute(frame),
             (State::Idle | State::Run, b'D' | b'C' | b'H') => Ok(Step::Forward),
             (State::Idle, b'F') => Ok(Step::Refuse(Fault::new(
                 Reason::OperationNotGranted,
@@ -151,6 +155,16 @@ impl Turn {
         }
     }
 
+    /// The far end said that something failed.
+    pub(super) fn failed(&mut self) {
+        self.failed = true;
+    }
+
+    /// No transaction is open: portals end with theirs.
+    pub(super) fn transaction_over(&mut self) {
+        self.portals.clear();
+    }
+
     /// The far end is ready for the next.
     pub(super) fn ready(&mut self) -> Result<(), Fault> {
         // CopyIn: the copy failed before the client had said all of it.
@@ -159,7 +173,10 @@ impl Turn {
         }
         self.state = State::Idle;
         self.is_run = false;
-        self.portals.clear();
+        let failed = std::mem::take(&mut self.failed);
+        self.statements.run_over(failed);
+        self.portals.run_over(failed);
+        self.is_bound = false;
         self.executed = 0;
         self.ended = false;
         Ok(())
@@ -172,7 +189,8 @@ impl Turn {
             return Err(malformed());
         }
         let judged = judge(statement);
-        if self.is_strict && judged.is_transaction && judged.count > 1 {
+        let is_refused = judged.class >= Class::Unclear;
+        if self.is_strict && judged.is_transaction && judged.count > 1 && !is_refused {
             return Ok(Step::Refuse(alone()));
         }
         Ok(Step::Judge(judged))
@@ -183,56 +201,85 @@ impl Turn {
         let mut body = frame.body.as_ref();
         let name = text(&mut body)?;
         let judged = judge(text(&mut body)?);
-        let is_new = judged.is_transaction && !self.statements.contains(name);
-        if self.is_strict && is_new && self.statements.len() >= PREPARED_MAX {
+        if !self.is_strict || judged.class >= Class::Unclear {
+            return Ok(Step::Judge(judged));
+        }
+        if !fits(name) {
+            return Ok(Step::Refuse(long_name()));
+        }
+        // What was bound before it may have changed how the server reads it.
+        if judged.by_settings && self.is_bound {
+            return Ok(Step::Refuse(Fault::new(
+                Reason::OperationNotGranted,
+                "send a statement that has a backslash in a string behind a Sync of its own: this \
+                 connection may only read",
+            )));
+        }
+        if judged.is_transaction && !self.statements.has_room(name) {
             return Ok(Step::Refuse(Fault::new(
                 Reason::LimitReached,
-                "prepare fewer statements that begin or end a transaction",
+                "prepare fewer statements that end a transaction",
             )));
         }
         Ok(Step::Judge(judged))
     }
 
-    fn execute(&self, frame: &Frame) -> Result<Step, Fault> {
+    /// Portal and statement. What is bound is planned, and some functions are run by that.
+    fn bind(&self, frame: &Frame) -> Result<Step, Fault> {
         let mut body = frame.body.as_ref();
-        let portal = text(&mut body)?;
-        let is_alone = frame.kind == b'B' || !self.is_strict || {
-            let ends = self.portals.contains(portal);
-            !(self.ended || ends && self.executed > 0)
-        };
-        if is_alone {
+        let (portal, statement) = (text(&mut body)?, text(&mut body)?);
+        if !self.is_strict {
             Ok(Step::Forward)
-        } else {
+        } else if !fits(portal) || !fits(statement) {
+            Ok(Step::Refuse(long_name()))
+        } else if self.ended {
             Ok(Step::Refuse(alone()))
+        } else if self.statements.ends(statement) && !self.portals.has_room(portal) {
+            // A driver closes its portals, or ends its transaction, long before.
+            Err(malformed())
+        } else {
+            Ok(Step::Forward)
         }
     }
 
-    /// Keeps which names stand for statements that begin or end a transaction.
+    fn execute(&self, frame: &Frame) -> Result<Step, Fault> {
+        let portal = text(&mut frame.body.as_ref())?;
+        if !self.is_strict {
+            Ok(Step::Forward)
+        } else if !fits(portal) {
+            Ok(Step::Refuse(long_name()))
+        } else if self.ended || (self.executed > 0 && self.portals.ends(portal)) {
+            Ok(Step::Refuse(alone()))
+        } else {
+            Ok(Step::Forward)
+        }
+    }
+
+    /// Keeps which names stand for statements that end a transaction.
     fn note(&mut self, frame: &Frame, judged: Option<Judged>) -> Result<(), Fault> {
+        if !self.is_strict {
+            return Ok(());
+        }
         let mut body = frame.body.as_ref();
         match (frame.kind, judged) {
-            (b'P', Some(judged)) => {
-                let name = text(&mut body)?;
-                self.statements.remove(name);
-                if judged.is_transaction && self.is_strict {
-                    self.statements.insert(name.to_vec());
-                }
-            }
+            (b'P', Some(judged)) => self
+                .statements
+                .give(text(&mut body)?, judged.is_transaction),
             (b'B', _) => {
                 let portal = text(&mut body)?;
-                self.portals.remove(portal);
-                if self.statements.contains(text(&mut body)?) {
-                    self.portals.insert(portal.to_vec());
-                }
-                // LIMIT: one Sync is due long before.
-                if self.portals.len() > PREPARED_MAX {
-                    return Err(malformed());
-                }
+                let ends = self.statements.ends(text(&mut body)?);
+                self.portals.give(portal, ends);
+                self.is_bound = true;
             }
             (b'E', _) => {
                 self.executed += 1;
-                self.ended |= self.portals.contains(text(&mut body)?);
+                self.ended |= self.portals.ends(text(&mut body)?);
             }
+            (b'C', _) => match body.split_first() {
+                Some((b'S', mut name)) => self.statements.free(text(&mut name)?),
+                Some((b'P', mut name)) => self.portals.free(text(&mut name)?),
+                Some(_) | None => return Err(malformed()),
+            },
             _ => {}
         }
         Ok(())
@@ -242,8 +289,15 @@ impl Turn {
 fn alone() -> Fault {
     Fault::new(
         Reason::OperationNotGranted,
-        "begin and end transactions in messages of their own: this connection may only read, and \
-         the server is told so before each",
+        "end transactions, and EXECUTE what was prepared, in messages of their own: this \
+         connection may only read, and the server is told so before each",
+    )
+}
+
+fn long_name() -> Fault {
+    Fault::new(
+        Reason::OperationNotGranted,
+        "name prepared statements and portals with at most 63 bytes: PostgreSQL cuts longer names",
     )
 }
 

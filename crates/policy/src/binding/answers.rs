@@ -61,6 +61,11 @@ impl Answers {
         if binding.endpoint.scheme == Scheme::Postgres || binding.slot.is_in_websocket() {
             return Err(BindingError::NoAnswers);
         }
+        // What a refresh puts into a body would not be what was signed.
+        let signs = matches!(binding.slot, Slot::Hmac(_) | Slot::Sigv4(_));
+        if signs && !self.token_endpoints.is_empty() {
+            return Err(BindingError::SignedTokens);
+        }
         if self.token_endpoints.len() > TOKEN_ENDPOINTS_MAX {
             return Err(BindingError::TokenEndpoints);
         }

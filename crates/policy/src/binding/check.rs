@@ -86,6 +86,9 @@ pub enum BindingError {
     /// Answers of what is no HTTP, or no answer.
     #[error("a database or a WebSocket's message has no cookies and no token endpoint")]
     NoAnswers,
+    /// A token endpoint of a binding that signs.
+    #[error("what is signed has no token endpoint: bind the token endpoint's credential apart")]
+    SignedTokens,
     /// A token endpoint that is not one path of the binding.
     #[error("`{0}` is no token endpoint here: name one exact path that the binding has with POST")]
     TokenEndpoint(String),

@@ -250,4 +250,67 @@ mod tests {
         assert!(read.covers(&one) && !one.covers(&read) && !write.covers(&one));
         assert!(!read.covers(&AwsPattern::parse("GetSessionToken").unwrap()));
     }
+
+    /// Each is documented to return a secret, a key or a token that is good elsewhere, at services
+    /// that a rule may name.
+    #[test]
+    fn no_action_that_is_known_to_hand_out_a_credential_reads() {
+        let read = AwsPattern::Read;
+        let reads: Vec<_> = [
+            // sts
+            "GetWebIdentityToken",
+            "GetDelegatedAccessToken",
+            // ssm
+            "GetAccessToken",
+            // glue: with the password, unless HidePassword says otherwise.
+            "GetConnection",
+            "GetConnections",
+            // ec2: with the pre-shared keys.
+            "DescribeVpnConnections",
+            "GetVpnConnectionDeviceSampleConfiguration",
+        ]
+        .into_iter()
+        .filter(|name| read.is_match(&AwsAction::parse(name).unwrap()))
+        .collect();
+        assert!(reads.is_empty(), "`read` means {reads:?}");
+    }
+
+    /// Each leaves rights or a way in behind, or hands out a key, at services that a rule may name
+    /// with `write`.
+    #[test]
+    fn no_action_that_is_known_to_leave_authority_behind_writes() {
+        let write = AwsPattern::Write;
+        let writes: Vec<_> = [
+            // sqs, sns
+            "AddPermission",
+            "SetQueueAttributes",
+            "SetTopicAttributes",
+            // ecr, logs, events
+            "SetRepositoryPolicy",
+            "PutRegistryPolicy",
+            "PutDestinationPolicy",
+            "PutPermission",
+            // ec2
+            "CreateKeyPair",
+            "ImportKeyPair",
+            "ModifyImageAttribute",
+            "ModifySnapshotAttribute",
+            "AssociateIamInstanceProfile",
+            // rds
+            "ModifyDBSnapshotAttribute",
+            "ModifyDBClusterSnapshotAttribute",
+            // ssm, ecs
+            "CreateActivation",
+            "StartSession",
+            "ExecuteCommand",
+            // glue, athena, kms
+            "UpdateDevEndpoint",
+            "CreatePresignedNotebookUrl",
+            "ReplicateKey",
+        ]
+        .into_iter()
+        .filter(|name| write.is_match(&AwsAction::parse(name).unwrap()))
+        .collect();
+        assert!(writes.is_empty(), "`write` means {writes:?}");
+    }
 }

@@ -99,3 +99,16 @@ proptest! {
         }
     }
 }
+
+/// Its body may name versions, which are then gone for good (`s3:DeleteObjectVersion`).
+#[test]
+fn a_batch_that_may_delete_versions_is_no_mere_deletion() {
+    use AwsProtocol::{S3Host, S3Path};
+    for (style, path) in [(S3Path, "/b?delete"), (S3Host, "/?delete")] {
+        assert_ne!(
+            action_of(style, "POST", path),
+            Some("DeleteObject"),
+            "{path}"
+        );
+    }
+}

@@ -171,3 +171,30 @@ fn large_files_are_known_by_their_places_and_nothing_else() {
         assert_eq!(of(method, path), Ok(None), "{method} {path}");
     }
 }
+
+/// A push that comes byte by byte is read again from its start for each of them.
+#[test]
+fn a_push_that_comes_byte_by_byte_costs_what_it_is_long() {
+    let old = "1".repeat(40);
+    let new = "2".repeat(40);
+    let mut text = String::new();
+    for number in 0..480 {
+        text += &packet(&format!("{old} {new} refs/heads/agent/{number:0>24}"));
+    }
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+    std::io::Write::write_all(&mut gz, text.as_bytes()).unwrap();
+    std::io::Write::flush(&mut gz).unwrap();
+    let body = gz.get_ref().clone();
+    let began = std::time::Instant::now();
+    for _ in 0..8 {
+        assert_eq!(read_commands(&body, true).unwrap(), Commands::More);
+    }
+    let each = began.elapsed() / 8;
+    // A body has 128 KiB before it is refused, and may come in that many pieces.
+    let whole = each * u32::try_from(128 * 1024 - body.len()).unwrap();
+    assert!(
+        whole.as_secs() < 60,
+        "{} bytes: {each:?} for each further byte, {whole:?} in all",
+        body.len()
+    );
+}

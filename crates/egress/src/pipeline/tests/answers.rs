@@ -277,3 +277,14 @@ async fn a_form_of_a_token_endpoint_has_placeholders_for_its_tokens() {
     let shown = format!("\r\n\r\naccess_token={shown}&scope=a%2Cb&token_type=bearer");
     assert!(heard.ends_with(&shown), "{heard}");
 }
+
+#[tokio::test]
+async fn an_echo_in_a_character_set_of_two_bytes_does_not_come_in() {
+    // ATTACK: 106 – many frameworks answer in the set that `Accept-Charset` asks for.
+    let text = format!("{{\"you sent\":\"{SECRET}\"}}");
+    let wide: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let fields = "Content-Type: application/json; charset=utf-16le\r\n";
+    let stage = stage(Notary::bearer(), fixed(answer(fields, &wide))).await;
+    let heard = stage.send(get("/")).await;
+    assert!(!heard.replace('\0', "").contains(SECRET), "{heard:?}");
+}

@@ -227,3 +227,39 @@ async fn bytes_that_nobody_asked_for_are_never_an_answer() {
     }
     assert_eq!(*stage.origin.connections.lock().unwrap(), 2);
 }
+
+/// Whatever a program sends in one head, the question about it is one that the notary's socket
+/// takes: a gate that can't ask ends, and its sandbox with it.
+#[tokio::test]
+async fn what_is_asked_about_one_request_fits_a_message() {
+    use torno_notary_protocol::gate::{GateMessage, Question, Ticket};
+    let stage = stage(Notary::yes(), fixed(OK)).await;
+    let name = format!("x-{}", "n".repeat(250));
+    let made = |number: u16| {
+        let mut random = [0; 16];
+        random[..2].copy_from_slice(&number.to_be_bytes());
+        torno_policy::placeholder::Placeholder::new("", random)
+    };
+    let value: Vec<_> = (0..1_500).map(|n| made(n).as_str().to_owned()).collect();
+    let value = value.join(",");
+    let request = format!("GET / HTTP/1.1\r\nHost: allow.test\r\n{name}: {value}\r\n\r\n");
+    stage.send(request).await;
+    let asked = stage.notary.asked.lock().unwrap();
+    for facts in asked.iter() {
+        let question = Question {
+            ticket: Ticket(1),
+            facts: facts.clone(),
+            pooled: false,
+            serves: None,
+            watch: 0,
+        };
+        let ask = GateMessage::Ask(vec![question]);
+        let frame = torno_notary_protocol::transit::encode_compact(&ask, &[]);
+        assert!(
+            frame.is_ok(),
+            "{} placeholders: {:?}",
+            facts.presented.len(),
+            frame.err()
+        );
+    }
+}

@@ -87,6 +87,8 @@ pub(super) struct Yes {
     pub(super) transcripts: bool,
     /// What is kept of the answer.
     pub(super) keeping: Option<Keeping>,
+    /// It is for another credential than the one of the stage.
+    pub(super) placeholder: Option<Placeholder>,
 }
 
 fn key() -> ReceiptKey {
@@ -217,7 +219,10 @@ impl Ask for Notary {
                     credential: CredentialName::parse("c1").unwrap(),
                     slot,
                     mode: yes.mode.unwrap_or(Mode::PlaceholderOrInject),
-                    placeholder: minted.unwrap_or_else(|| placeholder().as_str().to_owned()),
+                    placeholder: minted.unwrap_or_else(|| {
+                        let of_another = yes.placeholder.unwrap_or_else(placeholder);
+                        of_another.as_str().to_owned()
+                    }),
                 }),
                 minted: is_minted,
                 keeping: yes.keeping,

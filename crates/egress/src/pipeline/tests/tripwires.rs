@@ -78,3 +78,23 @@ async fn a_models_transcript_carries_one_and_that_is_counted() {
     assert!(stage.origin.request(0).contains(&body));
     assert_eq!(stage.notary.outcomes.lock().unwrap()[0].carried, 1);
 }
+
+#[tokio::test]
+async fn a_tripwire_in_a_trailer_never_reaches_the_far_end() {
+    let value = tripwire().value;
+    let hex = HEXLOWER.encode(value.as_bytes());
+    for said in [&hex, &value] {
+        let stage = stage(always(false), fixed(OK)).await;
+        let request = format!(
+            "POST /in HTTP/1.1\r\nHost: allow.test\r\nTransfer-Encoding: chunked\r\n\r\n\
+             2\r\nhi\r\n0\r\nX-Note: {said}\r\n\r\n"
+        );
+        let heard = stage.send(request).await;
+        let sent = stage.origin.requests.lock().unwrap().concat();
+        assert!(
+            memchr::memmem::find(&sent, said.as_bytes()).is_none(),
+            "it left: {said}"
+        );
+        assert!(heard.contains("\"code\":\"tripwire\""), "{heard}");
+    }
+}

@@ -94,3 +94,98 @@ proptest! {
         prop_assert!(values(in_json(text.as_bytes())).contains(&value));
     }
 }
+
+#[test]
+fn a_credential_behind_an_escape_of_json_is_found() {
+    const TOKEN: &str = "ghs_0123456789abcdefABCDEF";
+    for text in [
+        format!(r#"{{"note":"your token:\n{TOKEN}"}}"#),
+        format!(r#"{{"note":"your token:\t{TOKEN}\r\n"}}"#),
+        // As Go writes `<code>…</code>`.
+        format!(r#"{{"html":"\u003ccode\u003e{TOKEN}\u003c/code\u003e"}}"#),
+        format!(r#"{{"url":"https:\/\/x-access-token:\u0067hs_0123456789abcdefABCDEF@git"}}"#),
+    ] {
+        let found = values(in_json(text.as_bytes()));
+        assert_eq!(found, [TOKEN], "{text}");
+    }
+}
+
+#[test]
+fn a_rotated_token_has_a_shape_of_two_parts() {
+    let text = br#"{"ok":true,"token":"xoxe.xoxp-1-Mi0yLTEyMzQ1Njc4OTAxMjM0NTY3ODk"}"#;
+    assert_eq!(in_json(text).len(), 1);
+}
+
+#[test]
+fn a_type_is_read_in_whatever_case_it_is_written() {
+    for kind in [
+        "Text/Plain",
+        "Application/X-WWW-Form-Urlencoded; charset=UTF-8",
+    ] {
+        assert!(is_read(kind.as_bytes()), "{kind}");
+    }
+}
+
+/// STS and EC2 answer so: `SecretAccessKey`, `SessionToken` and `KeyMaterial` are elements.
+#[test]
+fn what_aws_makes_comes_in_xml() {
+    for kind in ["text/xml", "text/xml;charset=UTF-8", "application/xml"] {
+        assert!(is_read(kind.as_bytes()), "{kind}");
+    }
+    let text = b"<Credentials><AccessKeyId>ASIA0123456789ABCDEF</AccessKeyId>\
+        <SecretAccessKey>wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY</SecretAccessKey></Credentials>";
+    let found = values(in_text(text));
+    assert!(
+        found.iter().any(|one| one.starts_with("wJalr")),
+        "{found:?}"
+    );
+}
+
+/// 64 KiB that unpack to 8 MiB hold this many.
+#[test]
+fn many_credentials_in_one_text_are_no_work_without_end() {
+    let one = "\"AKIA0123456789abcdef\",";
+    let began = std::time::Instant::now();
+    let sizes = [4_000, 32_000].map(|count| {
+        let text = format!("[{}0]", one.repeat(count));
+        let began = std::time::Instant::now();
+        assert_eq!(in_json(text.as_bytes()).len(), count);
+        began.elapsed()
+    });
+    // Eight times as many: eight times as long, not sixty-four.
+    let ratio = sizes[1].as_secs_f64() / sizes[0].as_secs_f64();
+    assert!(
+        ratio < 24.0,
+        "{ratio:.0} times as long, {:?} in all",
+        began.elapsed()
+    );
+}
+
+/// Who asks for a token says how long it is: scopes, a nonce and tags stand in it.
+#[test]
+fn a_token_of_any_length_does_not_come_in() {
+    for length in [8_192, 8_193, 20_000] {
+        let text = format!("{{\"access_token\":\"{}\"}}", "t".repeat(length));
+        assert_eq!(in_json(text.as_bytes()).len(), 1, "{length}");
+    }
+}
+
+/// Of each provider that there is a template for.
+#[test]
+fn keys_of_the_providers_with_templates_have_known_shapes() {
+    let missed: Vec<_> = [
+        "sk-proj-0123456789abcdefABCDEF0123456789",
+        "sk-svcacct-0123456789abcdefABCDEF0123456789",
+        "sk-admin-0123456789abcdefABCDEF0123456789",
+        "ek_0123456789abcdefABCDEF0123456789",
+        "sk_live_0123456789abcdefABCDEF01",
+        "rk_live_0123456789abcdefABCDEF01",
+        "whsec_0123456789abcdefABCDEF0123456789",
+        "gloas-0123456789abcdef0123456789abcdef",
+        "xoxe.xoxp-1-Mi0yLTEyMzQ1Njc4OTAxMjM0NTY3ODk",
+    ]
+    .into_iter()
+    .filter(|key| in_json(format!("{{\"value\":\"{key}\"}}").as_bytes()).is_empty())
+    .collect();
+    assert!(missed.is_empty(), "{missed:?}");
+}

@@ -2,6 +2,8 @@
 //! Connections to a database: a client that logs in by the placeholder, and far ends that are what
 //! they should be, or not.
 
+mod standing;
+
 use super::stage::*;
 use crate::postgres::Salted;
 use crate::postgres::frame::{put, take};
@@ -24,6 +26,8 @@ enum Far {
     Trusting,
     Md5,
     Impostor,
+    /// It opens a session and says nothing more.
+    Silent,
     Good,
 }
 
@@ -148,6 +152,9 @@ async fn answer(mut tcp: TcpStream, kind: Far, acceptor: tokio_rustls::TlsAccept
         told.lock()
             .unwrap()
             .push(String::from_utf8_lossy(&body).replace('\0', " "));
+        if kind == Far::Silent {
+            continue;
+        }
         let leak = format!("\0\x01\0\0\0\x20{SECRET}");
         let rows = messages(&[(b'D', leak.as_bytes()), (b'C', b"SELECT 1\0"), (b'Z', b"I")]);
         let quiet = messages(&[(b'C', b"SET\0"), (b'Z', b"I")]);
@@ -183,8 +190,41 @@ async fn staged_with(kind: Far, access: Access, limits: crate::Limits) -> (Stage
 
 /// A client in clear, and all that it heard when its login is over.
 async fn log_in(stage: &Stage, password: &str) -> (TcpStream, BytesMut, Vec<(u8, Vec<u8>)>) {
+    let client = Client {
+        password: password.to_owned(),
+        ..Client::default()
+    };
+    log_in_as(stage, &client).await
+}
+
+/// How a client logs in.
+struct Client {
+    password: String,
+    /// Of its start, behind user and database.
+    settings: String,
+    /// Before it proves its password.
+    pause: std::time::Duration,
+}
+
+impl Default for Client {
+    fn default() -> Self {
+        Self {
+            password: placeholder().as_str().to_owned(),
+            settings: String::new(),
+            pause: std::time::Duration::ZERO,
+        }
+    }
+}
+
+async fn log_in_as(stage: &Stage, client: &Client) -> (TcpStream, BytesMut, Vec<(u8, Vec<u8>)>) {
+    let Client {
+        password,
+        settings,
+        pause,
+    } = client;
     let mut io = stage.captured(asked("allow.test", 5432)).await;
-    let start = b"\0\x03\0\0user\0app\0database\0shop\0\0";
+    let start = format!("\0\x03\0\0user\0app\0database\0shop\0{settings}\0");
+    let start = start.as_bytes();
     io.write_u32(u32::try_from(start.len() + 4).unwrap())
         .await
         .unwrap();
@@ -201,6 +241,7 @@ async fn log_in(stage: &Stage, password: &str) -> (TcpStream, BytesMut, Vec<(u8,
                 io.write_all(&messages(&[(b'p', &body)])).await.unwrap();
             }
             (b'R', Some(11)) => {
+                tokio::time::sleep(*pause).await;
                 let server = String::from_utf8(body[4..].to_vec()).unwrap();
                 let nonce = server.split(',').next().unwrap();
                 let without = format!("c=biws,{nonce}");
@@ -394,4 +435,70 @@ async fn a_tripwire_in_what_is_said_to_a_database_never_reaches_it() {
         let tripped = |end: &End| matches!(end, End::Refused(r) if r.reason == Reason::Tripwire);
         assert!(outcomes.iter().any(|outcome| tripped(&outcome.end)));
     }
+}
+
+#[tokio::test]
+async fn a_tripwire_in_the_start_of_a_connection_never_reaches_the_database() {
+    let value = tripwire().value;
+    let hex = data_encoding::HEXLOWER.encode(value.as_bytes());
+    for said in [&value, &hex] {
+        let (stage, told) = staged(Far::Good, Access::Read).await;
+        let client = Client {
+            settings: format!("application_name\0{said}\0"),
+            ..Client::default()
+        };
+        let (_, _, heard) = log_in_as(&stage, &client).await;
+        let told = told.lock().unwrap().concat();
+        assert!(!told.contains(said.as_str()), "it left: {told}");
+        assert!(text(&heard).contains("tripwire"), "{}", text(&heard));
+    }
+}
+
+#[tokio::test]
+async fn what_a_client_brings_is_counted_from_its_start_on() {
+    let (origin, identity, told) = far_end(Far::Good).await;
+    let notary = Notary::new(|_| {
+        Ok(Yes {
+            slot: Some(Slot::Postgres {
+                access: Access::Write,
+                role: None,
+            }),
+            ..Yes::default()
+        })
+    });
+    let limits = crate::Limits {
+        egress_bytes_max: 100,
+        ..crate::Limits::default()
+    };
+    let stage = stage_at(notary, (&identity, origin), fixed(""), limits).await;
+    let client = Client {
+        settings: format!("application_name\0{}\0", "a".repeat(100)),
+        ..Client::default()
+    };
+    let (_, _, heard) = log_in_as(&stage, &client).await;
+    assert!(text(&heard).contains("limit_reached"), "{}", text(&heard));
+    assert!(told.lock().unwrap().is_empty());
+    assert!(stage.dialer.dialled.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_role_of_a_writing_connection_is_not_put_off_by_a_text_that_is_unclear() {
+    let (stage, told) = staged(Far::Good, Access::Write).await;
+    let (mut io, mut read, _) = log_in(&stage, placeholder().as_str()).await;
+    for statement in [
+        "create role spy login superuser password U&'x'",
+        "reset role; delete from t where a = U&'x'",
+        "copy (select 1) to program U&'id'",
+    ] {
+        let query = [statement.as_bytes(), b"\0"].concat();
+        io.write_all(&messages(&[(b'Q', &query)])).await.unwrap();
+        while let Some((kind, _)) = message(&mut io, &mut read).await {
+            if kind == b'Z' {
+                break;
+            }
+        }
+    }
+    drop(io);
+    let told = told.lock().unwrap().clone();
+    assert!(!told.iter().any(|t| t.contains("U&'")), "{told:?}");
 }
