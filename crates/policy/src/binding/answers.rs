@@ -2,7 +2,7 @@
 //! What becomes of what a far end gives back for a credential: its cookies, and the tokens of
 //! endpoints that make some.
 
-use super::{Binding, BindingError, PathPattern};
+use super::{Binding, BindingError, PathPattern, Slot};
 use crate::names::{Method, RequestPath, Scheme};
 use serde::{Deserialize, Serialize};
 
