@@ -107,16 +107,23 @@ pub(super) async fn cancel(
     let asked = (entry, authority);
     let allowed = granted(around, asked, (&target.login, Deed::Cancel)).await?;
     let (granted, mut reporter) = (allowed.granted, allowed.reporter);
-    let upstream = around.connect(&granted, allowed.epoch, &mut reporter).await;
-    let upstream = match upstream {
-        Ok(upstream) => upstream,
+    let draw = around.usage.open(&authority.host);
+    let connected = match draw {
+        Ok(draw) => {
+            let connecting = around.connect(&granted, allowed.epoch, &mut reporter);
+            connecting.await.map(|upstream| (upstream, draw))
+        }
+        Err(fault) => Err(fault.refusal()),
+    };
+    let (upstream, draw) = match connected {
+        Ok(connected) => connected,
         Err(refusal) => {
             reporter.refused(refusal);
             return Err(Ended::Told);
         }
     };
     let mut far = Far::new(upstream.io, FROM_FAR_END_MAX, around.limits.body_wait);
-    let mut outbox = Outbox::new(around);
+    let mut outbox = Outbox::new(around, &draw);
     outbox.put_own(&target.far.packet())?;
     outbox.send(&mut far, &mut reporter).await?;
     far.close(END_WAIT).await;

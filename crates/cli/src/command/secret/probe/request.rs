@@ -89,7 +89,9 @@ impl<'b> Probed<'b> {
                      {canary}\r\n--{BOUNDARY}--\r\n"
                 ));
             }
-            Slot::WebsocketJson { .. } | Slot::Postgres { .. } | Slot::Sigv4(_) => return false,
+            Slot::WebsocketJson { .. } | Slot::Postgres { .. } => return false,
+            // The value itself is never sent.
+            Slot::Sigv4(_) | Slot::Hmac(_) | Slot::Jwt(_) => return false,
         }
         true
     }
