@@ -73,6 +73,19 @@ impl Counts {
                 }
             }
         }
+        counts.see(&mut left, seen, tells_empty_queries);
+        counts.unseen = counts.allowed.saturating_sub(counts.passed);
+        counts.whole_unseen = left.values().flatten().filter(|sent| sent.is_whole).count();
+        counts
+    }
+
+    /// Finds what was sent for each request that was seen, and takes it.
+    fn see(
+        &mut self,
+        left: &mut BTreeMap<Judged, Vec<Sent>>,
+        seen: &[Seen],
+        tells_empty_queries: bool,
+    ) {
         // A body that broke off fits many requests. Who fits fewest chooses first, and only what
         // then remains can be excused.
         let mut others = Vec::new();
@@ -82,8 +95,8 @@ impl Counts {
             sent.filter(|sent| is_of(request, sent)).count()
         });
         for request in ordered {
-            match taken(&mut left, &key(request), request) {
-                Some(sent) => counts.pass(request, &sent),
+            match taken(left, &key(request), request) {
+                Some(sent) => self.pass(request, &sent),
                 None => others.push(request),
             }
         }
@@ -91,23 +104,20 @@ impl Counts {
             let (method, target, host) = key(request);
             let queried = (method, format!("{target}?"), host);
             let can_be = !tells_empty_queries && !target.contains('?');
-            let found = can_be.then(|| taken(&mut left, &queried, request));
+            let found = can_be.then(|| taken(left, &queried, request));
             match found.flatten() {
                 Some(sent) => {
-                    counts.untold += 1;
-                    counts.pass(request, &sent);
+                    self.untold += 1;
+                    self.pass(request, &sent);
                 }
                 None => {
                     let rest = left.get(&key(request));
-                    counts.unjudged.push(format!(
+                    self.unjudged.push(format!(
                         "seen and never sent so: {request:?}; left: {rest:?}"
                     ));
                 }
             }
         }
-        counts.unseen = counts.allowed.saturating_sub(counts.passed);
-        counts.whole_unseen = left.values().flatten().filter(|sent| sent.is_whole).count();
-        counts
     }
 
     fn pass(&mut self, request: &Seen, sent: &Sent) {

@@ -4,6 +4,9 @@
 use super::stage::*;
 use torno_policy::Reason;
 
+/// What is offered, and what is chosen.
+type Offer<'o> = (&'o [&'o [u8]], Option<&'o [u8]>);
+
 #[tokio::test]
 async fn what_a_client_offers_is_spoken_by_our_preference_and_nothing_else_is() {
     let stage = stage(Notary::yes(), fixed(OK)).await;
@@ -11,7 +14,7 @@ async fn what_a_client_offers_is_spoken_by_our_preference_and_nothing_else_is() 
         let stream = stage.captured(asked("allow.test", 443)).await;
         stage.tls_speaking(stream, "allow.test", names).await
     };
-    let offers: [(&[&[u8]], Option<&[u8]>); 4] = [
+    let offers: [Offer<'_>; 4] = [
         (&[b"http/1.1", b"h2"], Some(b"h2")),
         (&[b"http/1.0", b"http/1.1"], Some(b"http/1.1")),
         (&[b"http/1.0"], Some(b"http/1.0")),
