@@ -55,8 +55,8 @@ impl Secret {
     }
 }
 
-/// LIMIT: values released in one session, rotations and tokens that are alive included. At the limit
-/// nothing more is injected: an answer that can't be scrubbed must not come.
+/// LIMIT: values released in one session, rotations and tokens that are alive included. At the
+/// limit nothing more is injected: an answer that can't be scrubbed must not come.
 const SECRETS_MAX: usize = 64;
 
 /// Every secret that the notary released to this gate so far.
