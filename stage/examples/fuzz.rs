@@ -47,7 +47,7 @@ const HTTP: &[&[u8]] = &[
     b"\\",
 ];
 
-const TARGETS: [Target; 23] = [
+const TARGETS: [Target; 24] = [
     Target {
         name: "request_head",
         run: torno_egress::fuzz::fuzz_request_head,

@@ -44,6 +44,7 @@ fn request(text: &str) -> Request {
 fn lines(hmac: &Hmac, head: &str, body: &[u8], value: &[u8]) -> Result<String, Refusal> {
     let request = request(&head.replace('|', "\r\n"));
     let allowed = Allowed {
+        keeping: None,
         transcripts: false,
         minted: false,
         record: RecordSeq(1),
