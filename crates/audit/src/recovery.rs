@@ -3,8 +3,8 @@
 //!
 //! Only one thing is ever repaired: a torn, unacknowledged tail of the newest segment (a last line
 //! without newline, a header that never got written, or sectors of a last batch that did not reach
-//! the disk while others did). Everything else that does not fit is refused with its place. Segments
-//! before the newest are checked by their headers here and whole by [`crate::verify()`].
+//! the disk while others did). Everything else that does not fit is refused with its place.
+//! Segments before the newest are checked by their headers here and whole by [`crate::verify()`].
 
 use crate::checkpoint::{Checkpoint, History, HistoryError, PublicKey, Step};
 use crate::digest::Digest;

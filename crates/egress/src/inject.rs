@@ -5,6 +5,7 @@
 
 mod body;
 mod cookie;
+mod head;
 mod hmac;
 mod jwt;
 mod message;
@@ -15,22 +16,24 @@ mod signing;
 mod slot;
 
 pub(crate) use cookie::unix_seconds;
+pub(crate) use head::push_field;
 pub(crate) use message::MessageSlot;
 pub(crate) use password::{Password, unlock_password};
 
 use crate::connect::{Upstream, receipt};
 use crate::forward::Upload;
-use crate::head::{Field, Framing};
-use crate::normalize::{Disposition, Request};
+use crate::head::Framing;
+use crate::normalize::Request;
 use crate::ports::{Granted, Ports, Unlocked};
 use crate::refuse::Fault;
 use crate::scrub::Released;
 use bytes::Bytes;
+use head::plain_part;
 use signing::{Signing, is_private_key};
 use torno_notary_protocol::gate::{Allowed, Injection, Keeping};
 use torno_notary_protocol::transit::CredentialInTransit;
 use torno_policy::binding::{Slot, is_segment_safe};
-use torno_policy::names::{Endpoint, Host, RuleName};
+use torno_policy::names::RuleName;
 use torno_policy::placeholder::Placeholder;
 use torno_policy::{Layer, Reason, Refusal};
 use zeroize::Zeroizing;
@@ -291,121 +294,6 @@ fn unusable(hint: &str) -> Refusal {
         rule: RuleName::new("egress.inject"),
         hint: hint.to_owned(),
     }
-}
-
-/// Everything of the head between the target and the slot's field.
-fn plain_part(sending: Sending<'_>) -> Vec<u8> {
-    let Sending {
-        request,
-        framing,
-        is_scrubbed,
-        ..
-    } = sending;
-    let facts = &request.facts;
-    let mut head = Vec::with_capacity(request.head.len() + 128);
-    head.extend_from_slice(b" HTTP/1.1\r\nhost: ");
-    head.extend_from_slice(authority(&facts.endpoint).as_bytes());
-    head.extend_from_slice(b"\r\n");
-    for field in passing(sending) {
-        push_field(&mut head, field.name.as_bytes(), field.value);
-    }
-    if is_scrubbed {
-        // What comes back must be readable here.
-        push_field(&mut head, b"accept-encoding", b"identity");
-    }
-    match framing {
-        Framing::Empty if matches!(facts.method.as_str(), "POST" | "PUT" | "PATCH") => {
-            push_field(&mut head, b"content-length", b"0");
-        }
-        Framing::Empty => {}
-        Framing::Length(length) => {
-            push_field(&mut head, b"content-length", length.to_string().as_bytes());
-        }
-        Framing::Chunked => push_field(&mut head, b"transfer-encoding", b"chunked"),
-    }
-    if let Some(offer) = &request.websocket {
-        offer.push_fields(&mut head);
-    }
-    head
-}
-
-/// The client's own fields that go out as they came.
-fn passing<'a>(sending: Sending<'a>) -> impl Iterator<Item = Field<'a>> {
-    let Sending {
-        allowed,
-        request,
-        is_scrubbed,
-        ..
-    } = sending;
-    let slot = allowed.injection.as_ref().map(|injection| &injection.slot);
-    let is_filled = slot.is_some_and(Slot::is_in_body);
-    let written = slot.map(Slot::fields).unwrap_or_default();
-    let brokers = allowed
-        .keeping
-        .as_ref()
-        .is_some_and(|keeping| keeping.cookies);
-    let is_stripped = move |name: &str| {
-        written.iter().any(|field| name.eq_ignore_ascii_case(field))
-            || allowed.strip.iter().any(|s| name.eq_ignore_ascii_case(s))
-            || (is_filled && is_digest(name))
-            || (brokers && name.eq_ignore_ascii_case("cookie"))
-    };
-    let fields = request.head.fields().zip(&request.dispositions);
-    fields.filter_map(move |(field, disposition)| {
-        let passes = match disposition {
-            Disposition::Drop | Disposition::Placeholder => false,
-            Disposition::OwnCredential => allowed.own_credentials,
-            Disposition::Pass => !(is_scrubbed && asks_for_parts(field.name)),
-        };
-        (passes && !is_stripped(field.name)).then_some(field)
-    })
-}
-
-/// Said of the client's body, these are wrong of the one that is sent, and the right ones would say
-/// something of the credential.
-fn is_digest(name: &str) -> bool {
-    const DIGESTS: [&str; 5] = [
-        "content-md5",
-        "digest",
-        "content-digest",
-        "repr-digest",
-        "x-amz-content-sha256",
-    ];
-    DIGESTS
-        .iter()
-        .any(|digest| name.eq_ignore_ascii_case(digest))
-}
-
-/// A secret cut into ranges could not be seen in any of them.
-fn asks_for_parts(name: &str) -> bool {
-    [
-        "accept-encoding",
-        "grpc-accept-encoding",
-        "range",
-        "if-range",
-    ]
-    .iter()
-    .any(|part| name.eq_ignore_ascii_case(part))
-}
-
-pub(crate) fn push_field(head: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    head.extend_from_slice(name);
-    head.extend_from_slice(b": ");
-    head.extend_from_slice(value);
-    head.extend_from_slice(b"\r\n");
-}
-
-/// Host, and port where it is not the scheme's.
-fn authority(endpoint: &Endpoint) -> String {
-    let mut text = match &endpoint.host {
-        Host::Name(name) => name.to_string(),
-        Host::V4(address) => address.to_string(),
-        Host::V6(address) => format!("[{address}]"),
-    };
-    if endpoint.port != endpoint.scheme.default_port() {
-        text.push_str(&format!(":{}", endpoint.port));
-    }
-    text
 }
 
 /// Answers a revocation that came between the answer and the use of its credential.

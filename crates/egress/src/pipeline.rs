@@ -286,6 +286,15 @@ impl Pipeline {
         };
         let carried: Result<(Forwarded, Upstream), Stop> = carrying.await;
 
+        self.ended(reporter, carried)
+    }
+
+    /// Reports how an exchange ended, and keeps what can be used again.
+    fn ended(
+        &self,
+        reporter: Reporter,
+        carried: Result<(Forwarded, Upstream), Stop>,
+    ) -> Result<Next, Stop> {
         match carried {
             Ok((forwarded, upstream)) => {
                 if forwarded.keep_upstream {

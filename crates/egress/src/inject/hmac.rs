@@ -2,7 +2,8 @@
 //! Signatures with a shared key (HMAC, RFC 2104), made over what goes out by the recipe of the
 //! binding. The key lives for one call, in buffers that are wiped.
 
-use super::{Sending, authority, passing, push_field, unusable};
+use super::head::{authority, passing, push_field};
+use super::{Sending, unusable};
 use aws_lc_rs::hmac::{Context, HMAC_SHA256, HMAC_SHA512, Key};
 use data_encoding::{BASE64, Encoding, HEXLOWER, HEXLOWER_PERMISSIVE};
 use sha2::{Digest, Sha256};

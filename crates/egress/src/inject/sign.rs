@@ -4,7 +4,8 @@
 //! service. The client's signature says only what is to be signed. The key lives for one call, in
 //! buffers that are wiped.
 
-use super::{Sending, authority, passing, push_field};
+use super::Sending;
+use super::head::{authority, passing, push_field};
 use crate::normalize::{Payload, Signed, Stamp};
 use aws_lc_rs::hmac::{self, HMAC_SHA256};
 use data_encoding::HEXLOWER;

@@ -16,8 +16,8 @@ thread_local! {
     static KEPT: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// LIMIT: the largest room that is kept, for pieces of bodies. One that grew for a large head is not
-/// what the next reader needs.
+/// LIMIT: the largest room that is kept, for pieces of bodies. One that grew for a large head is
+/// not what the next reader needs.
 const LARGEST: usize = 64 * 1024;
 
 /// A room of this size, filled with anything.

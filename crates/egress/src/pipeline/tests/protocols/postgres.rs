@@ -2,6 +2,7 @@
 //! Connections to a database: a client that logs in by the placeholder, and far ends that are what
 //! they should be, or not.
 
+#[path = "postgres_standing.rs"]
 mod standing;
 
 use super::stage::*;
