@@ -81,7 +81,7 @@ async fn a_statement_is_not_sent_on_a_yes_for_another_credential() {
 
 #[tokio::test]
 async fn nothing_is_said_to_a_database_once_its_credential_was_revoked() {
-    // Many times: which of two is heard first was left to chance.
+    // ATTACK: 101 – many times: which of two is heard first was left to chance.
     for _ in 0..12 {
         let (stage, told) = staged(Far::Good, Access::Write).await;
         let (mut io, mut read, _) = log_in(&stage, placeholder().as_str()).await;
