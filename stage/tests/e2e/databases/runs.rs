@@ -79,7 +79,7 @@ for name, runs in STORIES.items():
             kind, body = hear(io)
             if kind == b'E':
                 said.append(body.decode().split('\0M')[1].split('\0')[0])
-    print(name, '|', said[-1] if said else 'done')
+    print(name, '|', ' / '.join(said) or 'done')
 "#;
 
 #[test]
@@ -103,6 +103,8 @@ fn a_run_of_messages_ends_its_transaction_last() {
                 let words = match name {
                     "long" => "at most 63 bytes",
                     "escaped" => "backslash",
+                    // It undid its guard, which the server says as soon as it failed.
+                    "folded" => "was changed",
                     _ => "end transactions",
                 };
                 assert!(told.contains(words), "{name}: {told}: {ran:#?}");

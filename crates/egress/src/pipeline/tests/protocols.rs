@@ -5,6 +5,7 @@ mod every_entry;
 mod grpc;
 mod hiding;
 mod postgres;
+mod postgres_standing;
 mod signatures;
 mod spots;
 mod websocket_slot;

@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Connections to a database whose credential, or the yes for it, changes while they are open.
 
-use super::*;
+use super::postgres::{
+    Client, Far, Told, far_end, log_in, log_in_as, message, messages, staged, text,
+};
+use super::stage::*;
+use bytes::BytesMut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use torno_policy::binding::Slot;
 use torno_policy::names::CredentialName;
 use torno_policy::placeholder::Placeholder;
+use torno_policy::postgres::Access;
 
 fn other() -> Placeholder {
     Placeholder::new("", [8; 16])
