@@ -24,11 +24,14 @@ pub fn fuzz_postgres_messages(data: &[u8]) {
     assert!(rest.starts_with(&written), "a message was changed");
 }
 
-/// Whatever stands before it, a statement that writes is seen, unless the server never reads it.
+/// Whatever stands before it, a statement that writes is seen, unless the server never reads it;
+/// whatever stands behind it, one that gives rights stays one.
 pub fn fuzz_postgres_statement(data: &[u8]) {
     let alone = judge(data);
     let behind = [data, b"\n;insert into t values (1)"].concat();
     let both = judge(&behind);
     assert!(both.class >= Class::Write, "{both:?}");
     assert!(both.class >= alone.class, "more text made it less");
+    let before = judge(&[b"grant a to b;\n", data].concat());
+    assert_eq!(before.class, Class::Authority, "what follows made it less");
 }

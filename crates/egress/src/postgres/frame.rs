@@ -76,8 +76,8 @@ pub(super) struct Lane {
     read: BytesMut,
     body_max: usize,
     write_wait: Duration,
-    /// A write began and did not end: nothing that follows would be read as a message.
-    is_broken: bool,
+    /// A write was begun and not completed: nothing that follows would be read as a message.
+    is_torn: bool,
 }
 
 impl Lane {
@@ -87,7 +87,7 @@ impl Lane {
             read: BytesMut::from(unread),
             body_max,
             write_wait: wait,
-            is_broken: false,
+            is_torn: false,
         }
     }
 
@@ -113,7 +113,7 @@ impl Lane {
 
     /// Writes all of it within the time for writes.
     pub(super) async fn send(&mut self, bytes: &[u8]) -> Result<(), StreamError> {
-        if std::mem::replace(&mut self.is_broken, true) {
+        if std::mem::replace(&mut self.is_torn, true) {
             return Err(StreamError::Gone);
         }
         let sending = async {
@@ -124,7 +124,7 @@ impl Lane {
             Err(_) => Err(StreamError::Late),
             Ok(Err(_)) => Err(StreamError::Gone),
             Ok(Ok(())) => {
-                self.is_broken = false;
+                self.is_torn = false;
                 Ok(())
             }
         }

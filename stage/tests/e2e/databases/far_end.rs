@@ -38,6 +38,10 @@ create function unquote() returns text language plpgsql as
     $$ begin return set_config('standard_conforming_strings', 'off', false); end $$;
 create function unrole() returns text language plpgsql as
     $$ begin return set_config('role', 'none', false); end $$;
+create function fold_undo() returns text immutable language plpgsql as
+    $$ begin return undo(); end $$;
+create function fold_sneak() returns int immutable language plpgsql as
+    $$ begin return sneak(); end $$;
 "#;
 
 /// The server, until it is dropped.

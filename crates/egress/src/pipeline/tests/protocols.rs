@@ -10,6 +10,7 @@ mod hiding;
 mod keyed;
 mod offered;
 mod postgres;
+mod postgres_standing;
 mod signatures;
 mod spots;
 mod websocket_slot;

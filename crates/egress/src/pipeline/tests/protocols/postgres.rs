@@ -2,9 +2,6 @@
 //! Connections to a database: a client that logs in by the placeholder, and far ends that are what
 //! they should be, or not.
 
-#[path = "postgres_standing.rs"]
-mod standing;
-
 use super::stage::*;
 use crate::postgres::Salted;
 use crate::postgres::frame::{put, take};
@@ -21,7 +18,7 @@ use torno_policy::postgres::Access;
 
 /// What a far end does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Far {
+pub(super) enum Far {
     NoTls,
     Unverified,
     Trusting,
@@ -34,7 +31,10 @@ enum Far {
 
 const SALT: &str = "W22ZaJ0SNY7soEsUEjb6gQ==";
 
-async fn message<S: AsyncRead + Unpin>(io: &mut S, read: &mut BytesMut) -> Option<(u8, Vec<u8>)> {
+pub(super) async fn message<S: AsyncRead + Unpin>(
+    io: &mut S,
+    read: &mut BytesMut,
+) -> Option<(u8, Vec<u8>)> {
     loop {
         if let Some(frame) = take(read, 1 << 20).unwrap() {
             return Some((frame.kind, frame.body.to_vec()));
@@ -45,7 +45,7 @@ async fn message<S: AsyncRead + Unpin>(io: &mut S, read: &mut BytesMut) -> Optio
     }
 }
 
-fn messages(all: &[(u8, &[u8])]) -> Vec<u8> {
+pub(super) fn messages(all: &[(u8, &[u8])]) -> Vec<u8> {
     let mut out = Vec::new();
     all.iter()
         .for_each(|(kind, body)| put(*kind, body, &mut out));
@@ -68,9 +68,9 @@ fn signed(password: &str, bare: &str, server: &str, last: &str) -> ([u8; 32], [u
 }
 
 /// Everything that a far end was told, as text.
-type Told = Arc<Mutex<Vec<String>>>;
+pub(super) type Told = Arc<Mutex<Vec<String>>>;
 
-async fn far_end(kind: Far) -> (Origin, Identity, Told) {
+pub(super) async fn far_end(kind: Far) -> (Origin, Identity, Told) {
     let identity = identity(&["allow.test", "other.test"]);
     let other = super::stage::identity(&["wrong.test"]);
     let shown = if kind == Far::Unverified {
@@ -166,7 +166,7 @@ async fn answer(mut tcp: TcpStream, kind: Far, acceptor: tokio_rustls::TlsAccept
     }
 }
 
-async fn staged(kind: Far, access: Access) -> (Stage, Told) {
+pub(super) async fn staged(kind: Far, access: Access) -> (Stage, Told) {
     staged_with(kind, access, crate::Limits::default()).await
 }
 
@@ -190,7 +190,10 @@ async fn staged_with(kind: Far, access: Access, limits: crate::Limits) -> (Stage
 }
 
 /// A client in clear, and all that it heard when its login is over.
-async fn log_in(stage: &Stage, password: &str) -> (TcpStream, BytesMut, Vec<(u8, Vec<u8>)>) {
+pub(super) async fn log_in(
+    stage: &Stage,
+    password: &str,
+) -> (TcpStream, BytesMut, Vec<(u8, Vec<u8>)>) {
     let client = Client {
         password: password.to_owned(),
         ..Client::default()
@@ -199,12 +202,12 @@ async fn log_in(stage: &Stage, password: &str) -> (TcpStream, BytesMut, Vec<(u8,
 }
 
 /// How a client logs in.
-struct Client {
-    password: String,
+pub(super) struct Client {
+    pub(super) password: String,
     /// Of its start, behind user and database.
-    settings: String,
+    pub(super) settings: String,
     /// Before it proves its password.
-    pause: std::time::Duration,
+    pub(super) pause: std::time::Duration,
 }
 
 impl Default for Client {
@@ -217,7 +220,10 @@ impl Default for Client {
     }
 }
 
-async fn log_in_as(stage: &Stage, client: &Client) -> (TcpStream, BytesMut, Vec<(u8, Vec<u8>)>) {
+pub(super) async fn log_in_as(
+    stage: &Stage,
+    client: &Client,
+) -> (TcpStream, BytesMut, Vec<(u8, Vec<u8>)>) {
     let Client {
         password,
         settings,
@@ -263,7 +269,7 @@ async fn log_in_as(stage: &Stage, client: &Client) -> (TcpStream, BytesMut, Vec<
     (io, read, heard)
 }
 
-fn text(heard: &[(u8, Vec<u8>)]) -> String {
+pub(super) fn text(heard: &[(u8, Vec<u8>)]) -> String {
     let all = heard.iter().map(|(_, body)| String::from_utf8_lossy(body));
     all.collect::<Vec<_>>().join("|")
 }

@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Connections to a database whose credential, or the yes for it, changes while they are open.
 
-use super::*;
+use super::postgres::{
+    Client, Far, Told, far_end, log_in, log_in_as, message, messages, staged, text,
+};
+use super::stage::*;
+use bytes::BytesMut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use torno_policy::binding::Slot;
 use torno_policy::names::CredentialName;
 use torno_policy::placeholder::Placeholder;
+use torno_policy::postgres::Access;
 
 fn other() -> Placeholder {
     Placeholder::new("", [8; 16])
@@ -81,7 +89,7 @@ async fn a_statement_is_not_sent_on_a_yes_for_another_credential() {
 
 #[tokio::test]
 async fn nothing_is_said_to_a_database_once_its_credential_was_revoked() {
-    // Many times: which of two is heard first was left to chance.
+    // ATTACK: 101 – many times: which of two is heard first was left to chance.
     for _ in 0..12 {
         let (stage, told) = staged(Far::Good, Access::Write).await;
         let (mut io, mut read, _) = log_in(&stage, placeholder().as_str()).await;
