@@ -25,8 +25,8 @@ pub(crate) struct Minting<'a> {
     pub(crate) endpoint: &'a Endpoint,
 }
 
-/// LIMIT: an answer with tokens has a few KiB. A longer one streams and is not looked at for what
-/// it mints.
+/// LIMIT: an answer with tokens has a few KiB. A longer one streams, unless its start mints
+/// something; what is behind is not looked at.
 const READ_BYTES_MAX: usize = 64 * 1024;
 /// LIMIT: values in one answer; one more refuses it.
 const VALUES_MAX: usize = 16;
@@ -94,16 +94,12 @@ impl Minting<'_> {
         released: &Released,
         body: Zeroizing<Vec<u8>>,
     ) -> Result<Zeroizing<Vec<u8>>, Stop> {
-        let is_json = answer.head.values("content-type").any(text::is_json);
-        let mut found = if is_json {
-            text::in_json(&body)
-        } else {
-            text::in_text(&body)
-        };
-        // What is a secret of the session already is no news: it is found and replaced as ever.
-        found.retain(|value| !released.knows(&value.value));
+        let found = news(answer, released, &body);
         if found.is_empty() {
             return Ok(body);
+        }
+        if !found.iter().all(|one| text::can_be_kept(&one.value)) {
+            return Err(not_kept());
         }
         if found.len() > VALUES_MAX {
             let hint = "the far end's answer holds more credentials than can be kept";
@@ -142,6 +138,46 @@ impl Minting<'_> {
         out.extend_from_slice(body.get(done..).unwrap_or_default());
         Ok(out)
     }
+}
+
+/// What a text mints. What is a secret of the session already is no news: it is found and replaced
+/// as ever.
+fn news(answer: &Answer, released: &Released, body: &[u8]) -> Vec<Value> {
+    let is_json = answer.head.values("content-type").any(text::is_json);
+    let mut found = if is_json {
+        text::in_json(body)
+    } else {
+        text::in_text(body)
+    };
+    found.retain(|value| !released.knows(&value.value));
+    found
+}
+
+/// Refuses an answer that is too long to be kept out of the sandbox in part, and whose start mints
+/// something.
+pub(super) fn pass_start(answer: &Answer, released: &Released, start: &[u8]) -> Result<(), Stop> {
+    let mut plain = Zeroizing::new(Vec::with_capacity(start.len()));
+    match answer.coding.unpack() {
+        None => plain.extend_from_slice(start),
+        Some(mut unpack) => unpack.push(start, |bytes| {
+            let room = START_BYTES_MAX.saturating_sub(plain.len());
+            plain.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+        })?,
+    }
+    if news(answer, released, &plain).is_empty() {
+        Ok(())
+    } else {
+        Err(not_kept())
+    }
+}
+
+/// LIMIT: what is unpacked of a long answer's start, and looked at.
+const START_BYTES_MAX: usize = 1024 * 1024;
+
+fn not_kept() -> Stop {
+    let hint = "the far end's answer holds a private key, or a credential that is too long or in \
+                too long an answer to be kept: ask for it outside of the sandbox";
+    Fault::answer(hint).into()
 }
 
 /// Where the values of a JSON text stand.

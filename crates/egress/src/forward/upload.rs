@@ -118,6 +118,15 @@ impl Tally<'_> {
         self.sent.carried = self.sent.carried.saturating_add(self.search.find(piece));
         Ok(())
     }
+
+    /// Counts a trailer section, before it is written. One with a tripwire in it is not.
+    fn count_trailers(&mut self, trailers: &Head) -> Result<(), Stop> {
+        for field in trailers.fields() {
+            self.tripwires.pass_whole(field.name.as_bytes())?;
+            self.tripwires.pass_whole(field.value)?;
+        }
+        Ok(self.usage.spend(trailers.len())?)
+    }
 }
 
 /// Sends the body. `Err(Stop::Gone)` for either side: the answer may still come.
@@ -177,7 +186,7 @@ fn push(out: &mut Vec<u8>, piece: &[u8], is_chunked: bool) {
 
 fn push_trailers(out: &mut Vec<u8>, trailers: &Head, tally: &mut Tally<'_>) -> Result<(), Stop> {
     let fields = judge_trailers(trailers)?;
-    tally.usage.spend(trailers.len())?;
+    tally.count_trailers(trailers)?;
     out.extend_from_slice(b"0\r\n");
     for field in fields {
         push_field(out, field.name.as_bytes(), field.value);

@@ -98,11 +98,9 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A tripwire stands outside of the body.
+    /// A tripwire stands anywhere that is known: no place of these worlds takes transcripts.
     fn trips(&self) -> bool {
-        let outside = |one: &&Presented| one.location != Location::Body;
-        let mut outside = self.facts.presented.iter().filter(outside);
-        outside.any(|one| {
+        self.facts.presented.iter().any(|one| {
             let wires = &self.world.tripwires;
             wires.iter().any(|wire| wire.digest == one.digest)
         })
