@@ -62,7 +62,7 @@ impl Upload {
                     return Ok(true);
                 }
                 Step::Trailers(count, trailers) => {
-                    judge_trailers(&trailers)?;
+                    // Judged where they are sent, behind the search for tripwires.
                     source.buffer.consume(count);
                     self.trailers = Some(trailers);
                     return Ok(false);
@@ -185,8 +185,8 @@ fn push(out: &mut Vec<u8>, piece: &[u8], is_chunked: bool) {
 }
 
 fn push_trailers(out: &mut Vec<u8>, trailers: &Head, tally: &mut Tally<'_>) -> Result<(), Stop> {
-    let fields = judge_trailers(trailers)?;
     tally.count_trailers(trailers)?;
+    let fields = judge_trailers(trailers)?;
     out.extend_from_slice(b"0\r\n");
     for field in fields {
         push_field(out, field.name.as_bytes(), field.value);

@@ -134,6 +134,7 @@ fn a_credential_that_was_revoked_before_it_was_watched_for_refuses_and_later_doe
     assert_eq!(secret.as_deref(), Some(VALUE));
 }
 
+// ATTACK: 243
 #[test]
 fn an_explanation_knows_what_the_gate_has_taken_up() {
     let name = CredentialName::parse("other").unwrap();

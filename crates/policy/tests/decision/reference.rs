@@ -7,7 +7,7 @@ use crate::faults::Fault;
 use crate::world::World;
 use torno_policy::Reason;
 use torno_policy::binding::{Binding, Mode};
-use torno_policy::facts::{Act, GitOperation, Location, Presented, RefChange, RequestFacts};
+use torno_policy::facts::{Act, GitOperation, RefChange, RequestFacts};
 use torno_policy::grant::{AllowRule, Dialect, GitGrant, HostPattern, SecretGrant};
 use torno_policy::names::Scheme;
 use torno_policy::standing::{Phase, State};

@@ -74,13 +74,13 @@ impl Unescaped {
         let mut at = 0;
         while let Some(byte) = inside.get(at) {
             let rest = inside.get(at..).unwrap_or_default();
-            let (written, length) = escape(rest).unwrap_or((char::from(*byte), 1));
-            let mut utf8 = [0; 4];
-            let plain = [*byte];
-            let written = if length == 1 {
-                &plain[..]
-            } else {
-                written.encode_utf8(&mut utf8).as_bytes()
+            let (plain, mut utf8) = ([*byte], [0; 4]);
+            let (written, length) = match escape(rest) {
+                Some((character, length)) => {
+                    let written: &[u8] = character.encode_utf8(&mut utf8).as_bytes();
+                    (written, length)
+                }
+                None => (&plain[..], 1),
             };
             bytes.extend_from_slice(written);
             places.extend(written.iter().map(|_| start + at));
