@@ -66,7 +66,7 @@ impl Notary {
         }
     }
 
-    /// Remembers what a gate searches answers for, so that an explanation says what enforcement does.
+    /// Remembers what a gate searches answers for: an explanation says what enforcement does.
     pub(crate) fn took_up(&mut self, gate: GateId, watch: u64) {
         if let Some(row) = self.gates.get_mut(&gate) {
             row.watch = row.watch.max(watch);
