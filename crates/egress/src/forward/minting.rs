@@ -180,10 +180,10 @@ fn not_kept() -> Stop {
     Fault::answer(hint).into()
 }
 
-/// Where the values of a JSON text stand.
-pub(crate) fn minted_places(text: &[u8]) -> Vec<Range<usize>> {
-    let values = text::in_json(text).into_iter();
-    values.map(|value| value.place).collect()
+/// Where the values of a text stand, read as JSON and as any other.
+pub(crate) fn minted_places(text: &[u8]) -> [Vec<Range<usize>>; 2] {
+    let places = |found: Vec<Value>| found.into_iter().map(|value| value.place).collect();
+    [text::in_json(text), text::in_text(text)].map(places)
 }
 
 /// A value that a text mints.
