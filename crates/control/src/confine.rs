@@ -49,13 +49,25 @@ pub(crate) fn directory(path: &Path) -> anyhow::Result<OwnedFd> {
         .with_context(|| format!("can't open `{}`", path.display()))
 }
 
-/// The first thing a role does: no core dump, nobody traces it, no new privileges.
+/// LIMIT: 2 GiB of memory for one gate: 4 MiB for each of 512 connections. What a session's clients
+/// and far ends make it hold beyond that ends the gate, and its session, instead of the host.
+const GATE_BYTES_MAX: u64 = 2 << 30;
+
+/// The first thing a role does: no core dump, nobody traces it, no new privileges. What a gate may
+/// hold has an end.
 pub(crate) fn before_anything(role: Role) -> anyhow::Result<()> {
     let none = Rlimit {
         current: Some(0),
         maximum: Some(0),
     };
     rustix::process::setrlimit(Resource::Core, none).context("core limit")?;
+    if role == Role::Gate {
+        let memory = Rlimit {
+            current: Some(GATE_BYTES_MAX),
+            maximum: Some(GATE_BYTES_MAX),
+        };
+        rustix::process::setrlimit(Resource::Data, memory).context("memory limit")?;
+    }
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).context("dumpable")?;
     if role != Role::Launcher {
         // The launcher's newuidmap needs its set-user-id bit where the daemon is not root.

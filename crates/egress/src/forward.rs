@@ -4,6 +4,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod body;
+mod charset;
 mod download;
 mod messages;
 mod minting;

@@ -21,7 +21,8 @@ use crate::head::{Framing, Head, HeadScan};
 use crate::http2::request::{framing_of, render};
 use crate::identify::{Arrival, Asked, opening};
 use crate::normalize::{
-    RawRequest, Request, graphql_body, graphql_query, jsonrpc, lfs_batch, normalize, read_commands,
+    CommandReader, Commands, RawRequest, Request, graphql_body, graphql_query, jsonrpc, lfs_batch,
+    normalize,
 };
 use crate::scrub::{ScrubStream, Scrubber, Secret, Unpack};
 use std::sync::Arc;
@@ -165,18 +166,23 @@ fn unchunk(data: &[u8], size: usize) -> (Vec<u8>, Option<bool>) {
     }
 }
 
-/// The commands of a push are the same however many bytes of the pack stand behind them.
+/// The commands of a push are the same however many bytes of the pack stand behind them, and
+/// however the body came.
 pub fn fuzz_pkt_line(data: &[u8]) {
-    let mut known = None;
-    for end in 0..=data.len().min(4096) {
-        let read = read_commands(data.get(..end).unwrap_or_default(), false);
-        match (&known, read) {
-            (None, Ok(crate::normalize::Commands::More)) => {}
-            (None, decided) => known = Some(decided),
-            (Some(before), now) => assert_eq!(*before, now, "the commands changed at {end}"),
+    for gzip in [false, true] {
+        let (mut known, mut pieces) = (None, CommandReader::new(gzip));
+        for end in 0..=data.len().min(2048) {
+            let start = data.get(..end).unwrap_or_default();
+            let read = CommandReader::new(gzip).read(start);
+            match &known {
+                None => {
+                    assert_eq!(pieces.read(start), read, "pieces say otherwise at {end}");
+                    known = Some(read).filter(|read| *read != Ok(Commands::More));
+                }
+                Some(before) => assert_eq!(*before, read, "the commands changed at {end}"),
+            }
         }
     }
-    let _ = read_commands(data, true);
 }
 
 /// However frames are cut, the same messages come out; written anew they say the same. The first
@@ -377,13 +383,15 @@ pub fn fuzz_unpack(data: &[u8]) {
 
 /// The values that a text mints stand in their order and apart, and inside the text.
 pub fn fuzz_minted(data: &[u8]) {
-    let mut done = 0;
-    for place in minted_places(data) {
-        assert!(
-            done <= place.start && place.start < place.end,
-            "out of order"
-        );
-        done = place.end;
+    for places in minted_places(data) {
+        let mut done = 0;
+        for place in places {
+            assert!(
+                done <= place.start && place.start < place.end,
+                "out of order"
+            );
+            done = place.end;
+        }
+        assert!(done <= data.len(), "outside the text");
     }
-    assert!(done <= data.len(), "outside the text");
 }

@@ -25,7 +25,7 @@ pub(crate) use aws::form as aws_form;
 pub(crate) use content::CONTENT_BYTES_MAX;
 pub(crate) use content::{graphql_body, graphql_query, jsonrpc, lfs_batch};
 pub(crate) use fields::{Disposition, is_hop_by_hop, is_websocket_field, judge_trailers};
-pub(crate) use git::{Commands, read_commands};
+pub(crate) use git::{CommandReader, Commands};
 pub(crate) use json::{Spot as JsonSpot, Value as JsonValue, find as json_spot, read as read_json};
 pub(crate) use reading::Reading;
 pub(crate) use refresh::placeholder_at;
@@ -122,6 +122,12 @@ pub(crate) fn normalize(raw: RawRequest<'_>) -> Result<Request, Fault> {
     }
     let mut presented = judged.presented;
     let path = target::name_placeholders(&path, &mut presented);
+    if presented.len() > PRESENTED_MAX {
+        return Err(Fault::new(
+            Reason::TooLarge,
+            "carry fewer placeholders in one request",
+        ));
+    }
     let git = git::facts(&method, &path)?;
     let expects_continue = expects_continue(&head)?;
     let close = list_members(head.values("connection")).any(|member| member == "close");
@@ -273,6 +279,9 @@ pub(crate) fn present(presented: &mut Vec<Presented>, text: impl AsRef<[u8]>, pl
         digest: p.digest(),
     }));
 }
+
+/// LIMIT: placeholders in one head, and different ones in one body; a session has a handful.
+pub(crate) const PRESENTED_MAX: usize = 16;
 
 /// The mark and 32 characters: nothing shorter holds a placeholder in any encoding.
 pub(crate) const PLACEHOLDER_BYTES_MIN: usize = 36;

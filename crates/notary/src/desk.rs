@@ -204,7 +204,7 @@ impl Notary {
         // What the rows allow is still a no while a credential can't be unlocked, to be put in or
         // to be searched for in the answer.
         let (decision, _) = self.releasable(decide(&layers, act));
-        let (verdict, refusal) = match self.watches(decision, 0).0 {
+        let (verdict, refusal) = match self.watches(decision, self.taken_up(id)).0 {
             Decision::Allow(_) => ("allow", None),
             Decision::Ask(_) => ("ask", None),
             Decision::Deny(refusal) => ("deny", Some(refusal)),

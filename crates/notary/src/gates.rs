@@ -25,6 +25,8 @@ pub struct GateId(pub u64);
 pub(crate) struct GateRow {
     pub(crate) session: SessionId,
     pub(crate) generation: Generation,
+    /// The newest watch that it said it has taken up, or was given.
+    pub(crate) watch: u64,
 }
 
 /// LIMIT: outcomes or refusals of one message; a frame of 128 KiB holds no more honest ones.
@@ -38,6 +40,7 @@ impl Notary {
             GateRow {
                 session,
                 generation,
+                watch: 0,
             },
         );
     }

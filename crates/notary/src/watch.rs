@@ -8,13 +8,14 @@
 //! gate that lies gets nothing that its own session does not hold.
 
 use crate::frames::in_transit;
+use crate::gates::GateId;
 use crate::notary::Notary;
 use crate::refusals::{record_unavailable, refusal, session_unknown, unlock_refusal};
 use crate::sessions::Session;
 use torno_audit::{CredentialWatched, Event, Recorded};
 use torno_notary_protocol::transit::CredentialInTransit;
 use torno_policy::decision::{Decision, Layer, Permit, Reason, Refusal};
-use torno_policy::names::{CredentialName, RecordSeq, TenantName};
+use torno_policy::names::{CredentialName, RecordSeq, SessionId, TenantName};
 use torno_vault::UnlockError;
 
 /// LIMIT: the watched credentials of one session together, so that one frame takes them beside the
@@ -63,6 +64,19 @@ impl Notary {
             Ok(()) => (Decision::Allow(permit), true),
             Err(refusal) => (Decision::Deny(refusal), false),
         }
+    }
+
+    /// Remembers what a gate searches answers for: an explanation says what enforcement does.
+    pub(crate) fn took_up(&mut self, gate: GateId, watch: u64) {
+        if let Some(row) = self.gates.get_mut(&gate) {
+            row.watch = row.watch.max(watch);
+        }
+    }
+
+    /// The watch that the session's gate has taken up.
+    pub(crate) fn taken_up(&self, session: &SessionId) -> u64 {
+        let rows = self.gates.values().filter(|row| row.session == *session);
+        rows.map(|row| row.watch).max().unwrap_or(0)
     }
 
     /// A revoked value is handed to nobody, and its issuer may honour it still.

@@ -171,13 +171,13 @@ pub fn unread(layers: &Layers<'_>, decision: &Decision, facts: &RequestFacts) ->
 }
 
 fn explain_request(layers: &Layers<'_>, standing: &Standing, facts: &RequestFacts) -> Explanation {
-    if let Err(tripped) = tripwire::check(layers, facts) {
-        return Explanation::plain(vec![running(), tripped]);
-    }
     let cover = cover::cover(layers, standing.phase, facts);
     let transcripts = cover
         .as_ref()
         .is_ok_and(|cover| tripwire::takes_transcripts(facts, cover));
+    if let Err(tripped) = tripwire::check(layers, facts, transcripts) {
+        return Explanation::plain(vec![running(), tripped]);
+    }
     let credential = match &cover {
         Ok(cover) => Some(credential::choose(layers, standing.phase, facts, cover)),
         Err(_) => None,

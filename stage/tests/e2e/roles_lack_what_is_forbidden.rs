@@ -40,6 +40,9 @@ fn each_role_has_its_own_uid_no_core_dump_no_new_privileges_and_a_filter() {
             let core = limits.lines().find(|l| l.starts_with("Max core file size"));
             let core: Vec<_> = core.unwrap().split_whitespace().skip(4).collect();
             assert_eq!(core, ["0", "0", "bytes"], "{role}");
+            let data = limits.lines().find(|l| l.starts_with("Max data size"));
+            let data = data.unwrap().split_whitespace().nth(3).unwrap();
+            assert_eq!(data == "2147483648", role == "gate", "{role}: {data}");
             if role == "launcher" {
                 continue;
             }

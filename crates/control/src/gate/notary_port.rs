@@ -10,8 +10,8 @@ use tokio::sync::{mpsc, oneshot};
 use torno_control_api::channel::Channel;
 use torno_egress::{Answered, Ask, AtHand, Granted, Unlocked};
 use torno_notary_protocol::gate::{
-    Answer, Answered as AnsweredTicket, End, GateMessage, NotaryMessage, Outcome, Question,
-    Released, Ticket, WireRefusal,
+    Answer, Answered as AnsweredTicket, End, NotaryMessage, Outcome, Question, Released, Ticket,
+    WireRefusal,
 };
 use torno_notary_protocol::receipt::Receipt;
 use torno_notary_protocol::transit::{self, CredentialInTransit};
@@ -23,6 +23,8 @@ use torno_policy::names::{CredentialName, RecordSeq, RuleName};
 const BATCH_MAX: usize = 32;
 /// LIMIT: messages that wait for the notary; beyond it askers wait.
 const QUEUE_MAX: usize = 1024;
+
+mod packets;
 
 type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 
@@ -66,7 +68,8 @@ impl NotaryPort {
         let (outgoing, queue) = mpsc::channel(QUEUE_MAX);
         let (revoke, revocations) = mpsc::unbounded_channel();
         let waiting = Arc::new(Mutex::new(Waiting::default()));
-        tokio::spawn(write(Arc::clone(&channel), queue));
+        let asking = Arc::clone(&waiting);
+        tokio::spawn(write(Arc::clone(&channel), queue, asking));
         tokio::spawn(read(channel, Arc::clone(&waiting), revoke));
         let port = Self {
             outgoing,
@@ -191,54 +194,32 @@ impl Ask for NotaryPort {
     }
 }
 
-/// Sends what waits, in as few packets as there are kinds of it.
-async fn write(channel: Arc<Channel>, mut queue: mpsc::Receiver<Outgoing>) {
+/// Sends what waits, in as few packets as there are kinds of it. A question that no packet holds is
+/// refused, and no one else's.
+async fn write(
+    channel: Arc<Channel>,
+    mut queue: mpsc::Receiver<Outgoing>,
+    waiting: Arc<Mutex<Waiting>>,
+) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     while queue.recv_many(&mut batch, BATCH_MAX).await > 0 {
-        for message in packets(batch.drain(..)) {
-            let Ok(frame) = transit::encode_compact(&message, &[]) else {
+        for message in packets::packets(batch.drain(..)) {
+            let Some(packed) = packets::packed(message) else {
                 return channel.close();
             };
-            if channel.send(&frame, &[]).await.is_err() {
-                // The reader sees the same end and wakes everybody who waits.
-                return;
+            for ticket in packed.too_large {
+                if let Some(reply) = lock(&waiting).answers.remove(&ticket) {
+                    let _ = reply.send(Err(too_large()));
+                }
+            }
+            for frame in packed.frames {
+                if channel.send(&frame, &[]).await.is_err() {
+                    // The reader sees the same end and wakes everybody who waits.
+                    return;
+                }
             }
         }
     }
-}
-
-/// One burst, each kind in one packet. What is asked goes before what ended, so that no unlock
-/// comes behind the end of its own request; among requests there is no order to keep.
-fn packets(burst: impl Iterator<Item = Outgoing>) -> Vec<GateMessage> {
-    let (mut asked, mut unlocks) = (Vec::new(), Vec::new());
-    let (mut ended, mut refused) = (Vec::new(), Vec::new());
-    for message in burst {
-        match message {
-            Outgoing::Question(question) => asked.push(*question),
-            Outgoing::Unlock(ticket, receipt) => {
-                unlocks.push(GateMessage::Unlock { ticket, receipt });
-            }
-            Outgoing::Mint(ticket, record, count) => unlocks.push(GateMessage::Mint {
-                ticket,
-                record,
-                count,
-            }),
-            Outgoing::Outcome(outcome) => ended.push(*outcome),
-            Outgoing::Refused(one) => refused.push(*one),
-        }
-    }
-    let mut packets = Vec::with_capacity(3 + unlocks.len());
-    if !asked.is_empty() {
-        packets.push(GateMessage::Ask(asked));
-    }
-    packets.extend(unlocks);
-    if !ended.is_empty() {
-        packets.push(GateMessage::Report(ended));
-    }
-    if !refused.is_empty() {
-        packets.push(GateMessage::Refused(refused));
-    }
-    packets
 }
 
 /// Hands answers to who waits for them, until the notary is gone.
@@ -337,54 +318,20 @@ fn hand_out(
     }
 }
 
+fn too_large() -> Refusal {
+    Refusal {
+        reason: Reason::TooLarge,
+        layer: Layer::Wire,
+        rule: RuleName::new("egress.ask"),
+        hint: "send fewer and shorter fields, references or names in one request".to_owned(),
+    }
+}
+
 fn gone() -> Refusal {
     Refusal {
         reason: Reason::RoleUnavailable,
         layer: Layer::Record,
         rule: RuleName::new("notary"),
         hint: "the daemon is ending; start the session anew".to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use torno_notary_protocol::gate::End;
-    use torno_policy::names::RecordSeq;
-
-    fn unlock(ticket: u64) -> Outgoing {
-        let receipt = serde_json::from_value("AAAA".into()).unwrap();
-        Outgoing::Unlock(Ticket(ticket), receipt)
-    }
-
-    fn ended(record: u64) -> Outgoing {
-        Outgoing::Outcome(Box::new(Outcome {
-            record: RecordSeq(record),
-            end: End::Aborted { status: None },
-            sent_bytes: 0,
-            received_bytes: 0,
-            reflected: 0,
-            carried: 0,
-            cookies: Vec::new(),
-            address: None,
-            resolved_by_proxy: false,
-        }))
-    }
-
-    #[test]
-    fn a_burst_is_one_packet_a_kind_and_no_unlock_comes_behind_an_end() {
-        let burst = [ended(1), unlock(7), ended(2), unlock(8), ended(3)];
-        let packets = packets(burst.into_iter());
-        let [
-            GateMessage::Unlock { ticket: first, .. },
-            GateMessage::Unlock { ticket: second, .. },
-            GateMessage::Report(ends),
-        ] = packets.as_slice()
-        else {
-            panic!("{packets:?}")
-        };
-        assert_eq!((*first, *second), (Ticket(7), Ticket(8)));
-        let records: Vec<_> = ends.iter().map(|end| end.record.0).collect();
-        assert_eq!(records, [1, 2, 3]);
     }
 }

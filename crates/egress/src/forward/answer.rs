@@ -3,6 +3,7 @@
 //! client see two answers where there is one, or go around the pipeline, ends here.
 
 use super::body::Body;
+use super::charset;
 use crate::head::{Field, Framing, Head, HeadScan, framing, list_members};
 use crate::normalize::{Request, is_hop_by_hop};
 use crate::refuse::Fault;
@@ -29,7 +30,7 @@ pub(crate) enum Coding {
     Identity,
     /// gzip, which is unpacked where it must be searched; so are the next two.
     Gzip,
-    /// Something else.
+    /// Something else, or in a character set that can't be searched.
     Other,
     /// brotli.
     Brotli,
@@ -150,6 +151,10 @@ pub(crate) fn understand(head: Head, status: u16, to: AnswerTo) -> Result<Answer
 
 fn coding(head: &Head) -> Coding {
     let is_coded = |coding: &String| coding != "identity";
+    // ATTACK: 106 – in such a set nothing is found, whatever packs it.
+    if !charset::is_searchable(head) {
+        return Coding::Other;
+    }
     // Each message of gRPC is encoded on its own, which is not read here.
     if list_members(head.values("grpc-encoding")).any(|c| is_coded(&c)) {
         return Coding::Other;

@@ -61,7 +61,11 @@ impl Download<'_> {
         let small = match &ahead {
             Some(ahead) if ahead.is_whole => Some(self.minted(answer, &ahead.bytes).await?),
             None if !is_unpacked => self.take_small(answer, source),
-            Some(_) | None => None,
+            Some(start) => {
+                minting::pass_start(answer, self.released, &start.bytes)?;
+                None
+            }
+            None => None,
         };
         let outgoing = match &small {
             Some(body) => Outgoing::Length(u64::try_from(body.len()).unwrap_or(0)),

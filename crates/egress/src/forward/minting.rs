@@ -28,8 +28,8 @@ pub(crate) struct Minting<'a> {
     pub(crate) declared: Option<Refreshing<'a>>,
 }
 
-/// LIMIT: an answer with tokens has a few KiB. A longer one streams and is not looked at for what
-/// it mints.
+/// LIMIT: an answer with tokens has a few KiB. A longer one streams, unless its start mints
+/// something; what is behind is not looked at.
 const READ_BYTES_MAX: usize = 64 * 1024;
 /// LIMIT: values in one answer; one more refuses it.
 const VALUES_MAX: usize = 16;
@@ -105,6 +105,17 @@ impl Minting<'_> {
         Ok(())
     }
 
+    /// What a text mints. What is a secret of the session already is no news: it is found and
+    /// replaced as ever.
+    fn news(&self, answer: &Answer, released: &Released, body: &[u8]) -> Result<Vec<Value>, Fault> {
+        let mut found = match self.declared {
+            Some(_) => declared::read(answer, body)?,
+            None => found(answer, body),
+        };
+        found.retain(|value| !released.knows(&value.value));
+        Ok(found)
+    }
+
     /// Takes out what a text mints and puts placeholders in its place.
     pub(super) async fn keep(
         &self,
@@ -112,16 +123,12 @@ impl Minting<'_> {
         released: &Released,
         body: Zeroizing<Vec<u8>>,
     ) -> Result<Zeroizing<Vec<u8>>, Stop> {
-        let is_json = answer.head.values("content-type").any(text::is_json);
-        let mut found = match self.declared {
-            Some(_) => declared::read(answer, &body)?,
-            None if is_json => text::in_json(&body),
-            None => text::in_text(&body),
-        };
-        // What is a secret of the session already is no news: it is found and replaced as ever.
-        found.retain(|value| !released.knows(&value.value));
+        let found = self.news(answer, released, &body)?;
         if found.is_empty() {
             return Ok(body);
+        }
+        if !found.iter().all(|one| text::can_be_kept(&one.value)) {
+            return Err(not_kept());
         }
         if found.len() > VALUES_MAX {
             let hint = "the far end's answer holds more credentials than can be kept";
@@ -156,6 +163,15 @@ impl Minting<'_> {
     }
 }
 
+/// What a text mints that is no declared endpoint's.
+fn found(answer: &Answer, body: &[u8]) -> Vec<Value> {
+    if answer.head.values("content-type").any(text::is_json) {
+        text::in_json(body)
+    } else {
+        text::in_text(body)
+    }
+}
+
 /// Each value once.
 fn distinct(found: &[Value]) -> Vec<&Value> {
     let mut values: Vec<&Value> = Vec::new();
@@ -167,10 +183,38 @@ fn distinct(found: &[Value]) -> Vec<&Value> {
     values
 }
 
-/// Where the values of a JSON text stand.
-pub(crate) fn minted_places(text: &[u8]) -> Vec<Range<usize>> {
-    let values = text::in_json(text).into_iter();
-    values.map(|value| value.place).collect()
+/// Refuses an answer that is too long to be kept out of the sandbox in part, and whose start mints
+/// something.
+pub(super) fn pass_start(answer: &Answer, released: &Released, start: &[u8]) -> Result<(), Stop> {
+    let mut plain = Zeroizing::new(Vec::with_capacity(start.len()));
+    match answer.coding.unpack() {
+        None => plain.extend_from_slice(start),
+        Some(mut unpack) => unpack.push(start, |bytes| {
+            let room = START_BYTES_MAX.saturating_sub(plain.len());
+            plain.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+        })?,
+    }
+    let found = found(answer, &plain);
+    if found.iter().all(|value| released.knows(&value.value)) {
+        Ok(())
+    } else {
+        Err(not_kept())
+    }
+}
+
+/// LIMIT: what is unpacked of a long answer's start, and looked at.
+const START_BYTES_MAX: usize = 1024 * 1024;
+
+fn not_kept() -> Stop {
+    let hint = "the far end's answer holds a private key, or a credential that is too long or in \
+                too long an answer to be kept: ask for it outside of the sandbox";
+    Fault::answer(hint).into()
+}
+
+/// Where the values of a text stand, read as JSON and as any other.
+pub(crate) fn minted_places(text: &[u8]) -> [Vec<Range<usize>>; 2] {
+    let places = |found: Vec<Value>| found.into_iter().map(|value| value.place).collect();
+    [text::in_json(text), text::in_text(text)].map(places)
 }
 
 /// A value that a text mints.
@@ -181,4 +225,15 @@ struct Value {
     value: Zeroizing<Vec<u8>>,
     /// A refresh token (RFC 6749 §6).
     is_refresh: bool,
+}
+
+impl Value {
+    /// One that refreshes nothing.
+    fn plain(place: Range<usize>, value: Zeroizing<Vec<u8>>) -> Self {
+        Self {
+            place,
+            value,
+            is_refresh: false,
+        }
+    }
 }

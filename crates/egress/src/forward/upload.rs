@@ -62,7 +62,7 @@ impl Upload {
                     return Ok(true);
                 }
                 Step::Trailers(count, trailers) => {
-                    judge_trailers(&trailers)?;
+                    // Judged where they are sent, behind the search for tripwires.
                     source.buffer.consume(count);
                     self.trailers = Some(trailers);
                     return Ok(false);
@@ -117,6 +117,15 @@ impl Tally<'_> {
         self.sent.bytes += u64::try_from(piece.len()).unwrap_or(0);
         self.sent.carried = self.sent.carried.saturating_add(self.search.find(piece));
         Ok(())
+    }
+
+    /// Counts a trailer section, before it is written. One with a tripwire in it is not.
+    fn count_trailers(&mut self, trailers: &Head) -> Result<(), Stop> {
+        for field in trailers.fields() {
+            self.tripwires.pass_whole(field.name.as_bytes())?;
+            self.tripwires.pass_whole(field.value)?;
+        }
+        Ok(self.draw.send(trailers.len())?)
     }
 }
 
@@ -176,8 +185,8 @@ fn push(out: &mut Vec<u8>, piece: &[u8], is_chunked: bool) {
 }
 
 fn push_trailers(out: &mut Vec<u8>, trailers: &Head, tally: &mut Tally<'_>) -> Result<(), Stop> {
+    tally.count_trailers(trailers)?;
     let fields = judge_trailers(trailers)?;
-    tally.draw.send(trailers.len())?;
     out.extend_from_slice(b"0\r\n");
     for field in fields {
         push_field(out, field.name.as_bytes(), field.value);

@@ -132,7 +132,7 @@ pub(crate) fn is_hop_by_hop(name: &str) -> bool {
 /// ATTACK: 059, 062, 080, 095, 097, 124 – upgrades, overrides of method, path or host, claims of
 /// identity, and the underscore twins that some servers read as the hyphenated name.
 fn is_dropped(name: &str) -> bool {
-    const STEERING: [&str; 19] = [
+    const STEERING: [&str; 20] = [
         "host",
         "expect",
         "forwarded",
@@ -152,6 +152,8 @@ fn is_dropped(name: &str) -> bool {
         "x-host",
         "x-accel-redirect",
         "x-sendfile",
+        // Asks for answers that can't be searched.
+        "accept-charset",
     ];
     is_hop_by_hop(name)
         || is_websocket_field(name)

@@ -4,6 +4,7 @@
 
 use crate::refuse::Fault;
 use flate2::write::MultiGzDecoder;
+use std::collections::HashSet;
 use std::io::Write as _;
 use torno_policy::Reason;
 use torno_policy::facts::{GitFacts, GitOperation, Location, RefChange, RefUpdate};
@@ -104,24 +105,71 @@ pub(crate) enum Commands {
     Whole(Vec<RefUpdate>),
 }
 
-/// Reads the commands at the start of a push's body. `gzip` says how the body is encoded.
-pub(crate) fn read_commands(body: &[u8], gzip: bool) -> Result<Commands, Fault> {
-    if !gzip {
-        return parse_commands(body);
-    }
-    let mut decoder = MultiGzDecoder::new(Vec::new());
-    for piece in body.chunks(GZIP_STEP_BYTES) {
-        let broken = |_| Fault::malformed("send the push gzip-encoded, or not encoded");
-        let written = decoder.write_all(piece).and_then(|()| decoder.flush());
-        written.map_err(broken)?;
-        // What is unpacked stays small: a step of input makes at most 1032 times as much.
-        let unpacked = decoder.get_ref();
-        match parse_commands(unpacked)? {
-            Commands::More => {}
-            whole @ Commands::Whole(_) => return Ok(whole),
+/// Reads the commands at the start of a push's body, which may come in any pieces. What was read
+/// is not read again: a piece costs what it is long.
+#[derive(Default)]
+pub(crate) struct CommandReader {
+    /// Undoes the body's encoding.
+    unpack: Option<MultiGzDecoder<Vec<u8>>>,
+    /// How much of the body was unpacked.
+    unpacked: usize,
+    /// Where the next packet begins.
+    next: usize,
+    updates: Vec<RefUpdate>,
+    names: HashSet<String>,
+}
+
+impl CommandReader {
+    /// `gzip` says how the body is encoded.
+    pub(crate) fn new(gzip: bool) -> Self {
+        Self {
+            unpack: gzip.then(|| MultiGzDecoder::new(Vec::new())),
+            ..Self::default()
         }
     }
-    Ok(Commands::More)
+
+    /// Goes on with the body, which is given from its start each time.
+    pub(crate) fn read(&mut self, body: &[u8]) -> Result<Commands, Fault> {
+        let Some(mut decoder) = self.unpack.take() else {
+            return self.parse(body);
+        };
+        let new = body.get(self.unpacked..).unwrap_or_default();
+        self.unpacked = body.len();
+        for piece in new.chunks(GZIP_STEP_BYTES) {
+            let broken = |_| Fault::malformed("send the push gzip-encoded, or not encoded");
+            let written = decoder.write_all(piece).and_then(|()| decoder.flush());
+            written.map_err(broken)?;
+            // What is unpacked stays small: a step of input makes at most 1032 times as much.
+            match self.parse(decoder.get_ref())? {
+                Commands::More => {}
+                whole @ Commands::Whole(_) => return Ok(whole),
+            }
+        }
+        self.unpack = Some(decoder);
+        Ok(Commands::More)
+    }
+
+    fn parse(&mut self, body: &[u8]) -> Result<Commands, Fault> {
+        loop {
+            let unread = body.get(self.next..).unwrap_or_default();
+            let Some((packet, rest)) = take_packet(unread)? else {
+                return if body.len() > COMMAND_BYTES_MAX {
+                    Err(too_many_references())
+                } else {
+                    Ok(Commands::More)
+                };
+            };
+            self.next = body.len() - rest.len();
+            let Some(line) = packet else {
+                return Ok(Commands::Whole(std::mem::take(&mut self.updates)));
+            };
+            let update = parse_command(line, self.updates.is_empty())?;
+            if !self.names.insert(update.name.clone()) {
+                return Err(Fault::malformed("name each reference of a push once"));
+            }
+            self.updates.push(update);
+        }
+    }
 }
 
 pub(crate) fn too_many_references() -> Fault {
@@ -130,29 +178,6 @@ pub(crate) fn too_many_references() -> Fault {
 
 /// LIMIT: gzip input that is unpacked at once.
 const GZIP_STEP_BYTES: usize = 256;
-
-fn parse_commands(mut body: &[u8]) -> Result<Commands, Fault> {
-    let mut updates: Vec<RefUpdate> = Vec::new();
-    let whole = body.len();
-    loop {
-        let Some((packet, rest)) = take_packet(body)? else {
-            return if whole > COMMAND_BYTES_MAX {
-                Err(too_many_references())
-            } else {
-                Ok(Commands::More)
-            };
-        };
-        let Some(line) = packet else {
-            return Ok(Commands::Whole(updates));
-        };
-        let update = parse_command(line, updates.is_empty())?;
-        if updates.iter().any(|known| known.name == update.name) {
-            return Err(Fault::malformed("name each reference of a push once"));
-        }
-        updates.push(update);
-        body = rest;
-    }
-}
 
 type Packet<'a> = (Option<&'a [u8]>, &'a [u8]);
 

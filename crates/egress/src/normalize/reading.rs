@@ -2,7 +2,7 @@
 //! Bodies that are read before the question is asked, and what of them is part of it.
 
 use super::content::CONTENT_BYTES_MAX;
-use super::git::Commands;
+use super::git::{CommandReader, Commands};
 use super::{Payload, Request, content, git, slot};
 use crate::head::list_members;
 use crate::refuse::Fault;
@@ -13,10 +13,9 @@ use torno_policy::facts::{BodySlot, GitOperation, Unread};
 const PUSH_BYTES_MAX: usize = 2 * git::COMMAND_BYTES_MAX;
 
 /// What a body is read for before the question is asked.
-#[derive(Debug, Clone)]
 pub(crate) enum Reading {
     /// The commands of a push, at its start.
-    Push,
+    Push(Box<CommandReader>),
     /// What the notary wants to know, of the whole.
     Whole(Unread),
     /// All of it, for a signature that has to name its digest.
@@ -39,10 +38,16 @@ impl Request {
         signed.is_some_and(|signed| signed.payload == Payload::Unread)
     }
 
+    /// A reader of the commands of this push.
+    pub(crate) fn reading_push(&self) -> Result<Reading, Fault> {
+        let commands = CommandReader::new(self.push_is_gzip()?);
+        Ok(Reading::Push(Box::new(commands)))
+    }
+
     /// What must be known of the head before the body is read. True when there is one to read.
     pub(crate) fn begin(&self, reading: &Reading) -> Result<bool, Fault> {
         match reading {
-            Reading::Push => self.push_is_gzip().map(|_| true),
+            Reading::Push(_) => Ok(true),
             Reading::Whole(Unread::Content(kind)) => content::head(self, *kind),
             Reading::Whole(Unread::Slot(slot)) => slot::head(self, slot),
             Reading::Payload => content::payload(self).map(|()| true),
@@ -62,15 +67,14 @@ impl Request {
     /// more comes.
     pub(crate) fn take(
         &mut self,
-        reading: &Reading,
+        reading: &mut Reading,
         body: &[u8],
         is_whole: bool,
     ) -> Result<bool, Fault> {
         match reading {
-            // Unpacked from its start each time: what is sent has its bound too.
-            Reading::Push if body.len() > PUSH_BYTES_MAX => Err(git::too_many_references()),
-            Reading::Push => {
-                let is_taken = self.read_commands(body, self.push_is_gzip()?)?;
+            Reading::Push(_) if body.len() > PUSH_BYTES_MAX => Err(git::too_many_references()),
+            Reading::Push(commands) => {
+                let is_taken = self.read_commands(commands, body)?;
                 if is_whole && !is_taken {
                     return Err(Fault::malformed(
                         "end the commands of a push with a flush packet",
@@ -130,11 +134,11 @@ impl Request {
     }
 
     /// Takes the commands at the start of a push's body; false asks for more of it.
-    fn read_commands(&mut self, body: &[u8], is_gzip: bool) -> Result<bool, Fault> {
+    fn read_commands(&mut self, commands: &mut CommandReader, body: &[u8]) -> Result<bool, Fault> {
         let Some(git) = &mut self.facts.git else {
             return Ok(true);
         };
-        match git::read_commands(body, is_gzip)? {
+        match commands.read(body)? {
             Commands::More => Ok(false),
             Commands::Whole(updates) => {
                 git.operation = GitOperation::Push(updates);

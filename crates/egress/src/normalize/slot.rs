@@ -2,7 +2,7 @@
 //! The slot of a body: what the client has there, and the bytes that a value would replace. What is
 //! judged and what is filled is this one reading of the original bytes.
 
-use super::{Request, content, form, json, multipart};
+use super::{PRESENTED_MAX, Request, content, form, json, multipart};
 use crate::head::{Framing, list_members};
 use crate::refuse::Fault;
 use std::collections::BTreeSet;
@@ -195,9 +195,6 @@ pub(crate) fn in_json(body: &[u8], pointer: &Pointer) -> Result<Found, Fault> {
         }
     })
 }
-
-/// LIMIT: different placeholders in one body; a session has a handful.
-const PRESENTED_MAX: usize = 16;
 
 /// The placeholders of a body that was read, plain or hidden: the one in the slot, and all others,
 /// which are carried inert. Where the slot is there twice, none is sure to be another.

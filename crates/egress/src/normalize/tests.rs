@@ -493,9 +493,10 @@ fn a_push_whose_commands_never_come_is_not_read_for_ever() {
     let head = b"POST /a/b.git/git-receive-pack HTTP/1.1\r\nhost: allow.test\r\n\
         content-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n";
     let mut request = read(head).unwrap();
-    assert_eq!(request.take(&Reading::Push, &body, false), Ok(false));
+    let mut reading = request.reading_push().unwrap();
+    assert_eq!(request.take(&mut reading, &body, false), Ok(false));
     let long = [&start[..], &empty.repeat(8)].concat();
-    let fault = request.take(&Reading::Push, &long, false).unwrap_err();
+    let fault = request.take(&mut reading, &long, false).unwrap_err();
     assert_eq!(fault.reason, Reason::TooLarge);
 }
 

@@ -3,7 +3,7 @@
 //! that the notary judges the find, and in a body before each piece goes on. The search is that of
 //! answers, turned around: every listed encoding, and any run of 12 characters.
 
-use super::Request;
+use super::{PRESENTED_MAX, Request};
 use crate::head::Head;
 use crate::scrub::{Scrubber, Secret};
 use std::sync::Arc;
@@ -43,7 +43,10 @@ impl Tripwires {
         }
         let presented = &mut request.facts.presented;
         let mut place = |location: Location, text: &[u8]| {
-            if let Some(wire) = self.find(text) {
+            // The first is enough to refuse it, and a question has its size.
+            if presented.len() < 2 * PRESENTED_MAX
+                && let Some(wire) = self.find(text)
+            {
                 let digest = wire.digest;
                 presented.push(Presented { location, digest });
             }
@@ -63,7 +66,8 @@ impl Tripwires {
     /// A search of one body; none where bodies are a model's transcripts.
     pub(crate) fn of_body(&self, transcripts: bool) -> BodySearch<'_> {
         BodySearch {
-            tripwires: (!transcripts).then_some(self),
+            tripwires: self,
+            transcripts,
             tail: Vec::new(),
         }
     }
@@ -82,7 +86,9 @@ impl Tripwires {
 
 /// The search over a body that comes in pieces.
 pub(crate) struct BodySearch<'a> {
-    tripwires: Option<&'a Tripwires>,
+    tripwires: &'a Tripwires,
+    /// What is said is a model's transcript, which may quote one.
+    transcripts: bool,
     /// The end of what came, shorter than the longest window.
     tail: Vec<u8>,
 }
@@ -90,30 +96,36 @@ pub(crate) struct BodySearch<'a> {
 impl BodySearch<'_> {
     /// Refuses the piece with which a tripwire would be whole.
     pub(crate) fn pass(&mut self, piece: &[u8]) -> Result<(), Refusal> {
-        let Some(tripwires) = self.tripwires else {
-            return Ok(());
-        };
-        let Some(search) = &tripwires.search else {
+        let Some(search) = self.tripwires.search.as_ref().filter(|_| !self.transcripts) else {
             return Ok(());
         };
         let keep = search.longest().saturating_sub(1);
         // Across the border first: the kept end and the start of this piece.
         let mut border = std::mem::take(&mut self.tail);
         border.extend_from_slice(piece.get(..keep).unwrap_or(piece));
-        let found = tripwires.find(&border).or_else(|| tripwires.find(piece));
-        if let Some(issued) = found {
-            return Err(Refusal {
-                reason: Reason::Tripwire,
-                layer: Layer::Vault,
-                rule: issued.wire.rule(),
-                hint: HINT.to_owned(),
-            });
-        }
+        let found = self.tripwires.find(&border);
+        refuse(found.or_else(|| self.tripwires.find(piece)))?;
         let end = if piece.len() >= keep { piece } else { &border };
         let from = end.len().saturating_sub(keep);
         self.tail = end.get(from..).unwrap_or_default().to_vec();
         Ok(())
     }
+
+    /// Refuses a text that stands for itself, as a trailer does: no transcript has any.
+    pub(crate) fn pass_whole(&self, text: &[u8]) -> Result<(), Refusal> {
+        refuse(self.tripwires.find(text))
+    }
+}
+
+fn refuse(found: Option<&IssuedTripwire>) -> Result<(), Refusal> {
+    found.map_or(Ok(()), |issued| {
+        Err(Refusal {
+            reason: Reason::Tripwire,
+            layer: Layer::Vault,
+            rule: issued.wire.rule(),
+            hint: HINT.to_owned(),
+        })
+    })
 }
 
 #[cfg(test)]

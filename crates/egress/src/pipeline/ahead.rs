@@ -37,13 +37,14 @@ impl Pipeline {
     ) -> Result<Upload, Fault> {
         let mut upload = Upload::new(request.framing);
         if request.is_push() {
-            self.read_ahead(client, request, &mut upload, &Reading::Push)
+            let mut reading = request.reading_push()?;
+            self.read_ahead(client, request, &mut upload, &mut reading)
                 .await?;
         } else if request.has_unread_payload() {
-            self.read_ahead(client, request, &mut upload, &Reading::Payload)
+            self.read_ahead(client, request, &mut upload, &mut Reading::Payload)
                 .await?;
         } else if self.may_refresh(request) {
-            self.read_ahead(client, request, &mut upload, &Reading::Refresh)
+            self.read_ahead(client, request, &mut upload, &mut Reading::Refresh)
                 .await?;
         }
         Ok(upload)
@@ -85,8 +86,9 @@ impl Pipeline {
             if request.has_read(&unread) {
                 return Err(asked_twice().into());
             }
-            let reading = Reading::Whole(unread);
-            let read = self.read_ahead(client, request, upload, &reading).await;
+            let mut reading = Reading::Whole(unread);
+            let read = self.read_ahead(client, request, upload, &mut reading);
+            let read = read.await;
             read.map_err(|fault| {
                 let target = format!("{} {}", request.facts.endpoint, request.facts.path.path());
                 self.refusals.record(&fault, &target)
@@ -101,7 +103,7 @@ impl Pipeline {
         client: &mut Client,
         request: &mut Request,
         upload: &mut Upload,
-        reading: &Reading,
+        reading: &mut Reading,
     ) -> Result<(), Fault> {
         let stopped = Reason::MalformedRequest;
         if !request.begin(reading)? {
@@ -127,6 +129,8 @@ impl Pipeline {
                 if request.take(reading, &upload.ahead, !more)? {
                     return Ok(());
                 }
+                // Pieces that are here already are no waits: others, and the clock, have a turn.
+                tokio::task::consume_budget().await;
             }
         };
         let slow = Fault::malformed("send at once what a rule reads before it judges");

@@ -44,6 +44,7 @@ impl Notary {
             serves,
             watch,
         } = question;
+        self.took_up(gate, watch);
         let id = self.gates.get(&gate).map(|row| row.session.clone());
         let unrecorded =
             |refusal| Judged::Unrecorded(Reply::Answer(ticket, Answer::Refused(refusal), None));

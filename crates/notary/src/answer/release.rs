@@ -159,6 +159,9 @@ impl Notary {
     ) -> (GateId, Reply) {
         let (gate, ticket) = (release.gate, release.ticket);
         let unlocked = self.unlock_recorded(release, released);
+        if let Ok(unlocked) = &unlocked {
+            self.took_up(gate, unlocked.watch);
+        }
         let reply = match (unlocked, &release.asked, decided) {
             (Ok(unlocked), Some(facts), Some(record)) => {
                 let answer = self.allowed(&release.permit, facts, (record, true), None);

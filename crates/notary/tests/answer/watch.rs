@@ -134,6 +134,32 @@ fn a_credential_that_was_revoked_before_it_was_watched_for_refuses_and_later_doe
     assert_eq!(secret.as_deref(), Some(VALUE));
 }
 
+// ATTACK: 243
+#[test]
+fn an_explanation_knows_what_the_gate_has_taken_up() {
+    let name = CredentialName::parse("other").unwrap();
+    let mut fresh = World::running_with_two();
+    let mut known = World::running_with_two();
+    let allowed = known.ask_with_watch(0, false).0;
+    known.redeem(&allowed).unwrap();
+    for world in [&mut fresh, &mut known] {
+        let name = name.clone();
+        world.ask_owner(OperatorRequest::Revoke { name }, None);
+    }
+    let refused = [fresh, known].map(|mut world| {
+        let explain = DeskMessage::Explain {
+            ticket: Ticket(1),
+            session: session("s1"),
+            act: Box::new(Act::Request(question(1, true).facts)),
+        };
+        match world.desk(explain).0 {
+            DeskReply::Explained { refusal, .. } => refusal.map(|refusal| refusal.reason),
+            other => panic!("{other:?}"),
+        }
+    });
+    assert_eq!(refused, [Some(Reason::CredentialRevoked), None]);
+}
+
 // ATTACK: 101
 #[test]
 fn a_new_value_cuts_every_stream_of_the_sessions_that_hold_it() {

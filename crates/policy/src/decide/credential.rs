@@ -32,7 +32,7 @@
 //! handshake.
 
 use super::cover::{self, Cover};
-use super::{IssuedPlaceholder, Layers, Opinion, hint};
+use super::{IssuedPlaceholder, Layers, Opinion, hint, tripwire};
 use crate::binding::{Binding, Cookies, Held, Mode, Slot};
 use crate::decision::{Layer, PermittedInjection, PermittedKeeping, Reason};
 use crate::facts::{Location, Presented, RequestFacts};
@@ -49,6 +49,10 @@ pub(super) fn choose(
 ) -> Result<Option<PermittedInjection>, Opinion> {
     let mut presented = Vec::new();
     for one in &facts.presented {
+        // A tripwire that was let through is quoted in a transcript.
+        if tripwire::issued(layers, one).is_some() {
+            continue;
+        }
         let issued = layers
             .placeholders
             .iter()

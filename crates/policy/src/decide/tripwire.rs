@@ -6,15 +6,21 @@ use super::cover::Cover;
 use super::{Layers, Opinion, hint};
 use crate::binding::template;
 use crate::decision::{Layer, Reason};
-use crate::facts::{Location, RequestFacts};
+use crate::facts::{Location, Presented, RequestFacts};
 use crate::grant::HostPattern;
+use crate::tripwire::IssuedTripwire;
 
-/// Refuses a request that carries one outside of its body. A body is searched as it leaves.
-pub(super) fn check(layers: &Layers<'_>, facts: &RequestFacts) -> Result<(), Opinion> {
-    let outside = |location: &Location| *location != Location::Body;
+/// Refuses a request that carries one; in a body, unless that is a transcript. Of a body only what
+/// was read for a slot is known here: the rest is searched as it leaves.
+pub(super) fn check(
+    layers: &Layers<'_>,
+    facts: &RequestFacts,
+    transcripts: bool,
+) -> Result<(), Opinion> {
     let tripped = facts.presented.iter().find_map(|one| {
-        let is_it = |wire: &&crate::tripwire::IssuedTripwire| wire.digest == one.digest;
-        outside(&one.location).then(|| layers.tripwires.iter().find(is_it))?
+        let is_quoted = transcripts && one.location == Location::Body;
+        let issued = issued(layers, one);
+        issued.filter(|_| !is_quoted)
     });
     match tripped {
         None => Ok(()),
@@ -25,6 +31,12 @@ pub(super) fn check(layers: &Layers<'_>, facts: &RequestFacts) -> Result<(), Opi
             hint::tripwire(),
         )),
     }
+}
+
+/// The tripwire that is presented, if it is one.
+pub(super) fn issued<'a>(layers: &Layers<'a>, one: &Presented) -> Option<&'a IssuedTripwire> {
+    let mut tripwires = layers.tripwires.iter();
+    tripwires.find(|wire| wire.digest == one.digest)
 }
 
 /// Whether bodies for this place are transcripts of a model, which quote whatever an agent read:

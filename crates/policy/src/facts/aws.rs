@@ -38,12 +38,13 @@ const ACTION_BYTES_MAX: usize = 96;
 
 /// Actions that hand out or make a credential, or leave authority behind: a rule has to name them,
 /// whatever their first word says.
-const NAMED_ALONE: [&str; 37] = [
+const NAMED_ALONE: [&str; 42] = [
     "AssumeRole",
     "AssumeRoleWithSAML",
     "AssumeRoleWithWebIdentity",
     "AssumeRoot",
     "BatchGetSecretValue",
+    "BypassGovernanceRetention",
     "CopyObject",
     "CreateAccessKey",
     "CreateBucket",
@@ -53,9 +54,13 @@ const NAMED_ALONE: [&str; 37] = [
     "CreateSession",
     "CreateToken",
     "DeleteBucket",
+    "DescribeRouterConfiguration",
+    "DescribeUserPoolClient",
+    "DescribeVirtualInterfaces",
     "GetAuthorizationToken",
     "GetCredentialsForIdentity",
     "GetFederationToken",
+    "GetInstanceAccessDetails",
     "GetOpenIdToken",
     "GetOpenIdTokenForDeveloperIdentity",
     "GetParameter",
@@ -76,6 +81,52 @@ const NAMED_ALONE: [&str; 37] = [
     "UpdateLoginProfile",
     "UploadSSHPublicKey",
     "UploadSigningCertificate",
+];
+
+/// What the name of an action says that hands out a credential, in whatever case: services are
+/// many, and new ones are in no table.
+const HANDS_OUT: [&str; 11] = [
+    "accesskey",
+    "apikey",
+    "connection",
+    "credential",
+    "keypair",
+    "password",
+    "presigned",
+    "privatekey",
+    "secret",
+    "sshkey",
+    "token",
+];
+
+/// What the name of one says that leaves rights or a way in behind, where it does not read.
+const LEAVES_BEHIND: [&str; 26] = [
+    "accessentry",
+    "accesspoint",
+    "acl",
+    "activation",
+    "attribute",
+    "certificate",
+    "delegat",
+    "devendpoint",
+    "executecommand",
+    "federat",
+    "functionurl",
+    "grant",
+    "identityprovider",
+    "instanceprofile",
+    "invit",
+    "mfa",
+    "permission",
+    "policies",
+    "policy",
+    "principal",
+    "replicatekey",
+    "role",
+    "sendcommand",
+    "session",
+    "share",
+    "user",
 ];
 
 /// First words of actions that read.
@@ -101,9 +152,13 @@ impl AwsAction {
 
     fn is_named_alone(&self) -> bool {
         // A service that folds case must not make a word of another class out of one of these.
-        NAMED_ALONE
-            .iter()
-            .any(|name| name.eq_ignore_ascii_case(&self.0))
+        let name = self.0.to_ascii_lowercase();
+        let says = |words: &[&str]| words.iter().any(|word| name.contains(word));
+        says(&HANDS_OUT)
+            || (says(&LEAVES_BEHIND) && !self.reads())
+            || NAMED_ALONE
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(&name))
     }
 
     /// Whether its first word is one of reading.

@@ -7,7 +7,7 @@ use crate::faults::Fault;
 use crate::world::World;
 use torno_policy::Reason;
 use torno_policy::binding::{Binding, Cookies, Mode};
-use torno_policy::facts::{Act, GitOperation, Location, Presented, RefChange, RequestFacts};
+use torno_policy::facts::{Act, GitOperation, RefChange, RequestFacts};
 use torno_policy::grant::{AllowRule, Dialect, GitGrant, HostPattern, SecretGrant};
 use torno_policy::names::Scheme;
 use torno_policy::standing::{Phase, State};
@@ -103,11 +103,9 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A tripwire stands outside of the body.
+    /// A tripwire stands anywhere that is known: no place of these worlds takes transcripts.
     fn trips(&self) -> bool {
-        let outside = |one: &&Presented| one.location != Location::Body;
-        let mut outside = self.facts.presented.iter().filter(outside);
-        outside.any(|one| {
+        self.facts.presented.iter().any(|one| {
             let wires = &self.world.tripwires;
             wires.iter().any(|wire| wire.digest == one.digest)
         })

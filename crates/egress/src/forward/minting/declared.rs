@@ -4,7 +4,7 @@
 
 use super::super::answer::Answer;
 use super::Value;
-use super::text::{canonical, in_json, in_text, is_form, is_json, is_value};
+use super::text::{can_be_kept, canonical, in_json, in_text, is_form, is_json, is_value};
 use crate::normalize::{JsonValue, percent_decoded, read_json};
 use crate::refuse::Fault;
 use torno_policy::placeholder::Placeholder;
@@ -78,7 +78,8 @@ fn check_token(value: &JsonValue) -> Result<(), Fault> {
 
 /// Nothing, one of ours, or what can be searched for and sent.
 fn is_kept(token: &[u8]) -> bool {
-    token.is_empty() || is_value(token) || !Placeholder::find_all(token).is_empty()
+    let is_sent = is_value(token) && can_be_kept(token);
+    token.is_empty() || is_sent || !Placeholder::find_all(token).is_empty()
 }
 
 fn is_token(name: &[u8]) -> bool {

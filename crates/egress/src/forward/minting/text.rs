@@ -1,155 +1,162 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Finds minted values in a text: in JSON by the member that holds one and by its shape, in forms
-//! and plain text by its shape alone.
+//! Finds minted values in a text: in JSON and XML by the member or element that holds one and by
+//! its shape, in forms and plain text by its shape alone.
 
 use super::Value;
-use super::shape::{is_credential, is_credential_byte, is_web_token};
+use super::shape::{find_credential, is_credential_byte, is_private_key};
 use std::ops::Range;
 use torno_policy::placeholder::Placeholder;
 use zeroize::Zeroizing;
 
-/// Members whose value is a credential whatever it looks like (RFC 6749 §5.1, OpenID Connect Core
-/// §3.1.3.3, AWS STS); compared without case, `_` and `-`.
-const MEMBERS: [&str; 6] = [
+mod json;
+mod xml;
+
+/// Members and elements whose value is a credential whatever it looks like (RFC 6749 §5.1, OpenID
+/// Connect Core §3.1.3.3; STS, IAM, Cognito, ECR, CodeArtifact; keys of Google's service accounts);
+/// compared without case, `_` and `-`.
+const MEMBERS: [&str; 12] = [
     "accesstoken",
     "refreshtoken",
     "idtoken",
     "clientsecret",
     "secretaccesskey",
     "sessiontoken",
+    "secretkey",
+    "authorizationtoken",
+    "webidentitytoken",
+    "servicepassword",
+    "servicecredentialsecret",
+    "privatekeydata",
 ];
 /// Members that hold a credential where it looks like a web token.
 const WEB_TOKEN_MEMBERS: [&str; 4] = ["token", "jwt", "assertion", "authtoken"];
 
-/// LIMIT: as long as a value of the vault: shorter ones can't be searched for, longer ones sent.
-const VALUE_BYTES: std::ops::RangeInclusive<usize> = 12..=8192;
+/// LIMIT: shorter values can't be searched for.
+const VALUE_BYTES_MIN: usize = 12;
+/// LIMIT: as long as a value of the vault: longer ones can't be sent. Nor do they come in.
+const VALUE_BYTES_MAX: usize = 8192;
 
 /// Content types that are read.
 pub(super) fn is_read(content_type: &[u8]) -> bool {
-    is_json(content_type)
-        || [&b"application/x-www-form-urlencoded"[..], b"text/plain"].contains(&kind(content_type))
+    const TEXTS: [&[u8]; 4] = [
+        b"application/x-www-form-urlencoded",
+        b"text/plain",
+        b"text/xml",
+        b"application/xml",
+    ];
+    let kind = kind(content_type);
+    is_json(content_type) || TEXTS.contains(&kind.as_slice()) || kind.ends_with(b"+xml")
 }
 
 pub(super) fn is_json(content_type: &[u8]) -> bool {
-    let kind = kind(content_type).to_ascii_lowercase();
+    const KINDS: [&[u8]; 4] = [
+        b"application/json",
+        b"text/json",
+        b"application/x-amz-json-1.0",
+        b"application/x-amz-json-1.1",
+    ];
+    let kind = kind(content_type);
     // Messages of gRPC are framed, whatever is in them.
     let is_framed = kind.starts_with(b"application/grpc");
-    kind == b"application/json" || (kind.ends_with(b"+json") && !is_framed)
+    KINDS.contains(&kind.as_slice()) || (kind.ends_with(b"+json") && !is_framed)
 }
 
 pub(super) fn is_form(content_type: &[u8]) -> bool {
-    let kind = kind(content_type).to_ascii_lowercase();
-    kind == b"application/x-www-form-urlencoded"
+    kind(content_type) == b"application/x-www-form-urlencoded"
 }
 
-/// The type without its parameters.
-fn kind(content_type: &[u8]) -> &[u8] {
+/// The type without its parameters, in lower case.
+fn kind(content_type: &[u8]) -> Vec<u8> {
     let kind = content_type.split(|b| *b == b';').next();
-    kind.unwrap_or_default().trim_ascii()
+    let kind = kind.unwrap_or_default().trim_ascii();
+    kind.to_ascii_lowercase()
 }
 
 /// The values of a JSON text: what its members say, and what looks like one anywhere. Two members
 /// of one name both count, and what is no JSON is a text like any other.
 pub(super) fn in_json(text: &[u8]) -> Vec<Value> {
-    let mut found = in_members(text);
-    let overlaps = |found: &[Value], place: &Range<usize>| {
-        let mut known = found.iter().map(|value| &value.place);
-        known.any(|known| known.start < place.end && place.start < known.end)
-    };
-    for value in in_text(text) {
-        if !overlaps(&found, &value.place) {
-            found.push(value);
-        }
-    }
-    found.sort_by_key(|value| value.place.start);
-    found
+    merged(json::in_strings(text), in_words(text))
 }
 
-fn in_members(text: &[u8]) -> Vec<Value> {
+/// The values of any text: what elements say, and words that look like credentials.
+pub(super) fn in_text(text: &[u8]) -> Vec<Value> {
+    merged(xml::in_elements(text), in_words(text))
+}
+
+/// Whether a value can stay in the gate and be sent: a token of usual length.
+pub(super) fn can_be_kept(value: &[u8]) -> bool {
+    value.len() <= VALUE_BYTES_MAX && value.iter().all(u8::is_ascii_graphic)
+}
+
+/// Both lists in the order of their places; where two overlap, those of the first count.
+fn merged(first: Vec<Value>, second: Vec<Value>) -> Vec<Value> {
+    let mut all = Vec::with_capacity(first.len() + second.len());
+    let mut first = first.into_iter().peekable();
+    let mut done = 0;
+    for value in second {
+        while let Some(before) = first.next_if(|one| one.place.start < value.place.end) {
+            done = before.place.end;
+            all.push(before);
+        }
+        if done <= value.place.start {
+            done = value.place.end;
+            all.push(value);
+        }
+    }
+    all.extend(first);
+    all
+}
+
+fn in_words(text: &[u8]) -> Vec<Value> {
     let mut found = Vec::new();
-    let (mut at, mut member) = (0, None);
-    while let Some(place) = next_string(text, at) {
-        at = place.end + 1;
-        let rest = text.get(at..).unwrap_or_default().trim_ascii_start();
-        let string = unescaped(text.get(place.clone()).unwrap_or_default());
-        if rest.starts_with(b":") {
-            member = Some(canonical(&string));
-            continue;
+    for place in words(text) {
+        if let Some(value) = text.get(place.clone()).filter(|word| is_value(word)) {
+            let value = Zeroizing::new(value.to_vec());
+            found.push(Value::plain(place, value));
         }
-        let name = member.take();
-        let is_refresh = name.as_deref() == Some(b"refreshtoken");
-        let is_member = name.is_some_and(|name| {
-            let is = |names: &[&str]| names.iter().any(|known| known.as_bytes() == name);
-            is(&MEMBERS) || (is(&WEB_TOKEN_MEMBERS) && is_web_token(&string))
-        });
-        if (is_member || is_credential(&string)) && is_value(&string) {
-            let value = string;
-            found.push(Value {
-                place,
-                value,
-                is_refresh,
-            });
-        }
+    }
+    if is_private_key(text) {
+        let (place, value) = (0..text.len(), Zeroizing::new(text.to_vec()));
+        found = vec![Value::plain(place, value)];
     }
     found
 }
 
-/// Whether it can be searched for and sent, and is none of ours.
+/// Where words look like credentials.
+fn words(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        while start < text.len() {
+            let rest = text.get(start..).unwrap_or_default();
+            let length = rest.iter().take_while(|b| is_credential_byte(**b)).count();
+            let (word, end) = (rest.get(..length).unwrap_or_default(), start + length);
+            // Behind `\n` of an escape that nobody undid, `n` is none of the word's.
+            let escaped = start > 0 && text.get(start - 1) == Some(&b'\\');
+            let place = find_credential(word, escaped).map(|at| start + at..end);
+            start += length.max(1);
+            if place.is_some() {
+                return place;
+            }
+        }
+        None
+    })
+}
+
+/// Whether it can be searched for, and is none of ours. A private key has lines.
 pub(super) fn is_value(string: &[u8]) -> bool {
-    VALUE_BYTES.contains(&string.len())
-        && string.iter().all(u8::is_ascii_graphic)
+    let is_token = string.iter().all(u8::is_ascii_graphic);
+    string.len() >= VALUE_BYTES_MIN
+        && (is_token || is_private_key(string))
         && Placeholder::find_all(string).is_empty()
 }
 
-/// The inside of the next string at or after a place.
-fn next_string(text: &[u8], from: usize) -> Option<Range<usize>> {
-    let start = from + memchr::memchr(b'"', text.get(from..)?)? + 1;
-    let mut end = start;
-    loop {
-        match text.get(end)? {
-            b'"' => return Some(start..end),
-            b'\\' => end += 2,
-            _ => end += 1,
-        }
-    }
-}
-
-/// A string of a well-formed JSON text without its escapes.
-fn unescaped(inside: &[u8]) -> Zeroizing<Vec<u8>> {
-    if !inside.contains(&b'\\') {
-        return Zeroizing::new(inside.to_vec());
-    }
-    let mut quoted = Zeroizing::new(Vec::with_capacity(inside.len() + 2));
-    quoted.push(b'"');
-    quoted.extend_from_slice(inside);
-    quoted.push(b'"');
-    let read: Result<String, _> = serde_json::from_slice(&quoted);
-    Zeroizing::new(read.map(String::into_bytes).unwrap_or_default())
+fn is_any(names: &[&str], name: &[u8]) -> bool {
+    names.iter().any(|known| known.as_bytes() == name)
 }
 
 pub(super) fn canonical(name: &[u8]) -> Vec<u8> {
     let plain = name.iter().filter(|b| !matches!(b, b'_' | b'-'));
     plain.map(u8::to_ascii_lowercase).collect()
-}
-
-/// The values of any text: words that look like credentials.
-pub(super) fn in_text(text: &[u8]) -> Vec<Value> {
-    let mut found = Vec::new();
-    let mut start = 0;
-    while start < text.len() {
-        let rest = text.get(start..).unwrap_or_default();
-        let length = rest.iter().take_while(|b| is_credential_byte(**b)).count();
-        let word = rest.get(..length).unwrap_or_default();
-        if is_credential(word) && is_value(word) {
-            found.push(Value {
-                place: start..start + length,
-                value: Zeroizing::new(word.to_vec()),
-                is_refresh: false,
-            });
-        }
-        start += length.max(1);
-    }
-    found
 }
 
 #[cfg(test)]

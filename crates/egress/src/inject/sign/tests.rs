@@ -165,7 +165,7 @@ fn the_suite_of_signature_version_4_is_signed_as_it_says() {
         let host = "example.amazonaws.com";
         let mut request = understood(line, (host, fields, signed), (&scope, SUITE.0));
         if !body.is_empty() {
-            let taken = request.take(&Reading::Payload, body.as_bytes(), true);
+            let taken = request.take(&mut Reading::Payload, body.as_bytes(), true);
             assert_eq!(taken, Ok(true));
         }
         let lines = lines(&request, (&scope, SUITE.1, SUITE_KEY), false).unwrap();

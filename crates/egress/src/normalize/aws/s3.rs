@@ -5,6 +5,8 @@
 use super::super::Request;
 use torno_policy::facts::AwsProtocol;
 
+mod headers;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
     Account,
@@ -38,7 +40,7 @@ const PLAIN: [&str; 22] = [
     "x-id",
 ];
 
-/// Level, methods, the parameters that choose it, and the action by its permission's name.
+/// Level, methods, the parameters that choose it, and the actions by their permissions' names.
 const TABLE: [(Level, &str, &[&str], &str); 35] = [
     (Level::Account, "GET", &[], "ListAllMyBuckets"),
     (Level::Bucket, "GET HEAD", &[], "ListBucket"),
@@ -73,7 +75,13 @@ const TABLE: [(Level, &str, &[&str], &str); 35] = [
         &["encryption"],
         "GetEncryptionConfiguration",
     ),
-    (Level::Bucket, "POST", &["delete"], "DeleteObject"),
+    // Its body may name versions, which are then gone for good.
+    (
+        Level::Bucket,
+        "POST",
+        &["delete"],
+        "DeleteObject DeleteObjectVersion",
+    ),
     (Level::Bucket, "PUT", &[], "CreateBucket"),
     (Level::Bucket, "PUT", &["acl"], "PutBucketAcl"),
     (Level::Bucket, "PUT", &["policy"], "PutBucketPolicy"),
@@ -131,18 +139,15 @@ pub(super) fn actions(request: &Request, protocol: AwsProtocol) -> Vec<&'static 
     let Some(action) = action else {
         return Vec::new();
     };
-    let mut actions = vec![action];
-    let has = |start: &str| {
-        let mut fields = request.head.fields();
-        fields.any(|field| field.name.to_ascii_lowercase().starts_with(start))
-    };
-    // What is copied is read at a place that no path of a rule speaks of.
-    if has("x-amz-copy-source") {
-        actions.push("CopyObject");
+    let mut actions: Vec<&'static str> = action.split(' ').collect();
+    for field in request.head.fields() {
+        match headers::asks_for(field.name) {
+            Some(further) => actions.extend(further.split_terminator(' ')),
+            None => return Vec::new(),
+        }
     }
-    if has("x-amz-acl") || has("x-amz-grant-") {
-        actions.push("PutObjectAcl");
-    }
+    actions.sort_unstable();
+    actions.dedup();
     actions
 }
 

@@ -29,7 +29,7 @@ fn an_action_of_s3_is_told_by_method_path_and_query_in_either_style() {
         (S3Path, "PUT /b/k?uploadId=x&partNumber=1", "PutObject"),
         (S3Path, "POST /b/k?uploads", "PutObject"),
         (S3Path, "DELETE /b/k", "DeleteObject"),
-        (S3Path, "POST /b?delete", "DeleteObject"),
+        (S3Path, "POST /b?delete", "DeleteObject DeleteObjectVersion"),
         (S3Path, "PUT /b?policy", "PutBucketPolicy"),
         (S3Path, "DELETE /b", "DeleteBucket"),
         (S3Host, "GET /", "ListBucket"),

@@ -126,6 +126,25 @@ async fn what_can_not_be_named_does_not_come_in() {
 }
 
 #[tokio::test]
+async fn a_minted_value_that_can_not_be_kept_does_not_come_in() {
+    let long = format!("{{\"access_token\":\"{}\"}}", "t".repeat(8_193));
+    let behind = format!(
+        "{{\"access_token\":\"opaque~token/0123456789\",\"scope\":\"{}\"}}",
+        "s".repeat(100_000)
+    );
+    let unended = format!("{{\"access_token\":\"{}\"}}", "t".repeat(100_000));
+    let key = r#"{"pem":"-----BEGIN PRIVATE KEY-----\ntttttttttttttt\n"}"#;
+    for body in [&long, &behind, &unended, key] {
+        let whole = answer("Content-Type: application/json\r\n", body.as_bytes());
+        let stage = stage(Notary::bearer(), fixed(whole)).await;
+        let heard = stage.send(post("/token")).await;
+        assert!(heard.starts_with("HTTP/1.1 502"), "{heard}");
+        assert!(!heard.contains("opaque~") && !heard.contains("ttttttt"));
+        assert!(stage.notary.minted.lock().unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
 async fn an_answer_that_mints_nothing_is_the_same_whatever_its_length() {
     for length in [0, 1, 65_535, 65_536, 65_537, 200_000] {
         let text = "Z".repeat(length);

@@ -103,7 +103,7 @@ fn a_credential_behind_an_escape_of_json_is_found() {
         format!(r#"{{"note":"your token:\t{TOKEN}\r\n"}}"#),
         // As Go writes `<code>…</code>`.
         format!(r#"{{"html":"\u003ccode\u003e{TOKEN}\u003c/code\u003e"}}"#),
-        format!(r#"{{"url":"https:\/\/x-access-token:\u0067hs_0123456789abcdefABCDEF@git"}}"#),
+        r#"{"url":"https:\/\/x-access-token:\u0067hs_0123456789abcdefABCDEF@git"}"#.to_owned(),
     ] {
         let found = values(in_json(text.as_bytes()));
         assert_eq!(found, [TOKEN], "{text}");
@@ -145,20 +145,18 @@ fn what_aws_makes_comes_in_xml() {
 #[test]
 fn many_credentials_in_one_text_are_no_work_without_end() {
     let one = "\"AKIA0123456789abcdef\",";
-    let began = std::time::Instant::now();
-    let sizes = [4_000, 32_000].map(|count| {
+    let best = |count: usize| {
         let text = format!("[{}0]", one.repeat(count));
-        let began = std::time::Instant::now();
-        assert_eq!(in_json(text.as_bytes()).len(), count);
-        began.elapsed()
-    });
+        let runs = (0..5).map(|_| {
+            let began = std::time::Instant::now();
+            assert_eq!(in_json(text.as_bytes()).len(), count);
+            began.elapsed()
+        });
+        runs.min().unwrap().as_secs_f64()
+    };
     // Eight times as many: eight times as long, not sixty-four.
-    let ratio = sizes[1].as_secs_f64() / sizes[0].as_secs_f64();
-    assert!(
-        ratio < 24.0,
-        "{ratio:.0} times as long, {:?} in all",
-        began.elapsed()
-    );
+    let ratio = best(32_000) / best(4_000);
+    assert!(ratio < 24.0, "{ratio:.0} times as long");
 }
 
 /// Who asks for a token says how long it is: scopes, a nonce and tags stand in it.
@@ -188,4 +186,47 @@ fn keys_of_the_providers_with_templates_have_known_shapes() {
     .filter(|key| in_json(format!("{{\"value\":\"{key}\"}}").as_bytes()).is_empty())
     .collect();
     assert!(missed.is_empty(), "{missed:?}");
+}
+
+#[test]
+fn what_is_no_token_and_no_member_is_not_taken_for_one() {
+    for text in [
+        r#"{"a":"xghs_0123456789abcdefABCDEF"}"#,
+        r#"{"a":"\\xxghs_0123456789abcdefABCDEF"}"#,
+        r#"{"a":"\ud83d\ude00 <AccessToken>0123456789abcdef</AccessToken>"}"#,
+    ] {
+        assert_eq!(values(in_json(text.as_bytes())), [""; 0], "{text}");
+    }
+    for text in [
+        "<AccessToken/>0123456789abcdef<b>",
+        "<RequestId>0123456789abcdef</RequestId>",
+        "<AccessToken><b>0123456789abcdef</b></AccessToken>",
+        "<<<<<",
+        "a > b < c",
+    ] {
+        assert_eq!(values(in_text(text.as_bytes())), [""; 0], "{text}");
+    }
+}
+
+#[test]
+fn an_escaped_place_is_replaced_as_it_stands_and_a_private_key_is_found_whole() {
+    let text = r#"{"a":"x \u0067hs_0123456789abcdef\u0041BCDEF y"}"#;
+    let found = in_json(text.as_bytes());
+    let place = found[0].place.clone();
+    let there = text.get(place).unwrap();
+    assert_eq!(there, r"\u0067hs_0123456789abcdef\u0041BCDEF");
+    // In a text inside of a text, an escape is undone once and seen once.
+    let twice = r#"{"a":"{\"b\":\"your token:\\nghs_0123456789abcdefABCDEF\"}"}"#;
+    assert_eq!(
+        values(in_json(twice.as_bytes())),
+        ["ghs_0123456789abcdefABCDEF"]
+    );
+    let key = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA\n-----END RSA PRIVATE KEY-----";
+    let json = format!("{{\"pem\":{}}}", serde_json::to_string(key).unwrap());
+    let xml = format!("<keyMaterial>{key}</keyMaterial>");
+    for found in [in_json(json.as_bytes()), in_text(xml.as_bytes())] {
+        assert_eq!(values(found), [key]);
+    }
+    assert!(!can_be_kept(key.as_bytes()) && !can_be_kept(&[b't'; 8193]));
+    assert!(can_be_kept(&[b't'; 8192]));
 }
