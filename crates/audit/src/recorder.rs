@@ -321,9 +321,16 @@ impl Recorder {
 
     /// Writes zeroes ahead of what will be written up to `end`. A flush of what lies in room that
     /// was there before need not make the file longer first, which takes about as long again.
-    /// Whether the disk is full is told by the write itself, which needs less.
+    /// Whether the disk is full is told by the write itself, which needs less: room that was only
+    /// begun goes back.
     fn make_room(&mut self, end: u64) {
-        while self.ahead < end && self.disk.write(&ROOM, self.ahead).is_ok() {
+        // Where there was no room, lines went on without it: never over them.
+        self.ahead = self.ahead.max(self.length);
+        while self.ahead < end {
+            if self.disk.write(&ROOM, self.ahead).is_err() {
+                let _ = self.disk.truncate(self.ahead);
+                return;
+            }
             self.ahead += byte_count(&ROOM);
         }
     }

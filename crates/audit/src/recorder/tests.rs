@@ -6,6 +6,7 @@ use crate::record::samples::{directory, entry, key, numbered, opening, other_key
 use crate::verify;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 mod crash;
@@ -157,6 +158,7 @@ fn an_entry_without_a_line_stops_its_batch_only() {
 #[derive(Debug)]
 struct FailingDisk {
     file: File,
+    reserve: PathBuf,
     room: AtomicUsize,
     error: ErrorKind,
     sync_fails: bool,
@@ -188,8 +190,11 @@ impl Disk for FailingDisk {
         if self.truncate_fails {
             return Err(io::Error::other("input/output error"));
         }
+        let cut = self.file.metadata()?.len().saturating_sub(length);
+        let room = self.room.load(Ordering::Relaxed) + usize::try_from(cut).unwrap();
         // What the reserve gave back.
-        self.room.store(1 << 20, Ordering::Relaxed);
+        let given = if self.reserve.exists() { room } else { 1 << 20 };
+        self.room.store(given, Ordering::Relaxed);
         self.file.set_len(length)
     }
 }
@@ -200,6 +205,7 @@ fn failing(dir: &Path, room: usize) -> (Recorder, FailingDisk) {
     let file = fs::OpenOptions::new().write(true).open(segment).unwrap();
     let disk = FailingDisk {
         file,
+        reserve: dir.join(RESERVE),
         room: AtomicUsize::new(room),
         error: ErrorKind::StorageFull,
         sync_fails: false,

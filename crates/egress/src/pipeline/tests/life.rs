@@ -314,7 +314,13 @@ async fn of_a_burst_nobody_is_asked_about_before_its_connection_can_be_made() {
     assert_eq!((asked_for("other.test"), asked_for("allow.test")), (64, 2));
     let mut refused = Vec::new();
     for client in &mut clients {
-        refused.push(hear(client).await);
+        let mut heard = String::new();
+        for _ in 0..5 {
+            if heard.is_empty() {
+                heard = hear(client).await;
+            }
+        }
+        refused.push(heard);
     }
     // Each had its turn, and its answer.
     assert_eq!(asked_for("other.test"), burst);
