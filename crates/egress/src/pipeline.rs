@@ -239,15 +239,12 @@ impl Pipeline {
         mut upload: Upload,
         idle: Option<Upstream>,
     ) -> Result<Next, Stop> {
-        let place = match &idle {
-            Some(_) => None,
-            None => Some(self.place_to_connect(request).await?),
-        };
         let asking = self.asked(client, request, &mut upload, idle);
         let Asked {
             epoch,
             granted,
             idle,
+            place,
         } = asking.await?;
         let request = &*request;
 

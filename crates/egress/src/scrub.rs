@@ -22,7 +22,7 @@ use crate::cookies::{Jar, Place, Sent, Taken};
 use crate::refuse::Fault;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 use torno_notary_protocol::gate::Injection;
 use torno_notary_protocol::transit::CredentialInTransit;
 use torno_policy::names::{BindingId, CredentialName, Endpoint};
@@ -58,6 +58,9 @@ impl Secret {
 /// LIMIT: values released in one session, rotations and tokens that are alive included. At the
 /// limit nothing more is injected: an answer that can't be scrubbed must not come.
 const SECRETS_MAX: usize = 64;
+/// LIMIT: searches that are alive; cookies that come beyond it are dropped, as over any limit of
+/// theirs, so that answers which stand still hold no more.
+const SEARCHES_MAX: usize = 16;
 
 /// Every secret that the notary released to this gate so far.
 #[derive(Default)]
@@ -76,6 +79,8 @@ struct Inner {
     tokens: signed::Tokens,
     jar: Jar,
     scrubber: Option<Arc<Scrubber>>,
+    /// Every search that an answer may still hold: one that stands still keeps the one it has.
+    searches: Vec<Weak<Scrubber>>,
     endpoints: HashSet<Endpoint>,
 }
 
@@ -203,6 +208,10 @@ impl Released {
         lines: impl Iterator<Item = &'l [u8]>,
     ) -> Taken {
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        inner.searches.retain(|search| search.strong_count() > 0);
+        if inner.searches.len() > SEARCHES_MAX {
+            return Taken::default();
+        }
         let taken = inner.jar.take(place, lines);
         if taken.is_news {
             inner.endpoints.insert(place.endpoint.clone());
@@ -251,7 +260,9 @@ impl Released {
 
     fn search_anew(&self, inner: &mut Inner) {
         let all = inner.secrets.iter().chain(inner.jar.searched());
-        inner.scrubber = Some(Arc::new(Scrubber::new(all)));
+        let search = Arc::new(Scrubber::new(all));
+        inner.searches.push(Arc::downgrade(&search));
+        inner.scrubber = Some(search);
         self.version.fetch_add(1, Ordering::Release);
     }
 

@@ -165,8 +165,15 @@ impl Notary {
                 None => session.placeholder_of(&injection.credential),
             },
         });
-        let written = injection.iter().flat_map(|i| i.slot.fields());
-        let strip: Vec<_> = written.map(str::to_owned).collect();
+        // What was judged was the binding's own slot, wherever a minted value goes instead.
+        let judged = permit.injection().map(|injection| &injection.slot);
+        let written = judged.into_iter().chain(injection.iter().map(|i| &i.slot));
+        let mut strip: Vec<_> = written
+            .flat_map(|slot| slot.fields())
+            .map(str::to_owned)
+            .collect();
+        strip.sort_unstable();
+        strip.dedup();
         let own = |name: &String| !strip.contains(name);
         Answer::Allowed(Box::new(Allowed {
             record,

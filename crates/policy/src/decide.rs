@@ -192,9 +192,8 @@ fn explain_request(layers: &Layers<'_>, standing: &Standing, facts: &RequestFact
         (Some(Ok(_)), Ok(cover)) => credential::keeping(layers, facts, cover),
         (Some(Err(_)) | None, _) | (_, Err(_)) => None,
     };
-    // Cookies that a credential earned have its authority.
-    let earned = keeping.as_ref().filter(|keeping| keeping.cookies);
-    let earned = earned.map(|keeping| &keeping.credential);
+    // Cookies and tokens that a credential earned have its authority.
+    let earned = keeping.as_ref().map(|keeping| &keeping.credential);
     let credential_name = injection.as_ref().map(|injection| &injection.credential);
     let credential_name = credential_name.or(earned);
     let subject = Subject {

@@ -17,7 +17,6 @@ use crate::scrub::{BodyScrub, Released, Unpack, scrub_whole};
 use crate::wire::{self, PIECE_BYTES, Source, StreamError, Writer};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use zeroize::Zeroizing;
 
 /// What the answer's way depends on.
 pub(crate) struct Download<'a> {
@@ -143,14 +142,7 @@ impl Download<'_> {
 
     /// A whole answer without what it mints, searched.
     async fn minted(&mut self, answer: &Answer, packed: &[u8]) -> Result<Vec<u8>, Stop> {
-        let mut body = Zeroizing::new(Vec::with_capacity(packed.len()));
-        match answer.coding.unpack() {
-            None => body.extend_from_slice(packed),
-            Some(mut unpack) => {
-                unpack.push(packed, |bytes| body.extend_from_slice(bytes))?;
-                unpack.finish(|bytes| body.extend_from_slice(bytes))?;
-            }
-        }
+        let mut body = minting::whole(answer, packed)?;
         if let Some(minting) = self.minting {
             body = minting.keep(answer, self.released, body).await?;
         }
@@ -230,6 +222,7 @@ impl Download<'_> {
                 }
                 Step::Trailers(count, trailers) => {
                     source.buffer.consume(count);
+                    self.draw.receive(trailers.len())?;
                     way.finish(Some(&trailers), &mut out)?;
                     self.settle(&way)?;
                     self.received.reflected += way.hits();

@@ -186,14 +186,7 @@ fn distinct(found: &[Value]) -> Vec<&Value> {
 /// Refuses an answer that is too long to be kept out of the sandbox in part, and whose start mints
 /// something.
 pub(super) fn pass_start(answer: &Answer, released: &Released, start: &[u8]) -> Result<(), Stop> {
-    let mut plain = Zeroizing::new(Vec::with_capacity(start.len()));
-    match answer.coding.unpack() {
-        None => plain.extend_from_slice(start),
-        Some(mut unpack) => unpack.push(start, |bytes| {
-            let room = START_BYTES_MAX.saturating_sub(plain.len());
-            plain.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
-        })?,
-    }
+    let (plain, _) = unpacked(answer, start, false)?;
     let found = found(answer, &plain);
     if found.iter().all(|value| released.knows(&value.value)) {
         Ok(())
@@ -202,8 +195,44 @@ pub(super) fn pass_start(answer: &Answer, released: &Released, start: &[u8]) -> 
     }
 }
 
-/// LIMIT: what is unpacked of a long answer's start, and looked at.
-const START_BYTES_MAX: usize = 1024 * 1024;
+/// A whole answer as a text.
+pub(super) fn whole(answer: &Answer, packed: &[u8]) -> Result<Zeroizing<Vec<u8>>, Stop> {
+    let (plain, is_all) = unpacked(answer, packed, true)?;
+    if is_all {
+        Ok(plain)
+    } else {
+        let hint = "the far end's answer unpacks to over 1 MiB, so what it makes can't be kept: \
+                    ask for less at once";
+        Err(Fault::answer(hint).into())
+    }
+}
+
+/// LIMIT: what is unpacked of an answer that is looked at for what it mints.
+const UNPACKED_BYTES_MAX: usize = 1024 * 1024;
+
+/// The text of what was read, within the bound, and whether that is all.
+fn unpacked(
+    answer: &Answer,
+    read: &[u8],
+    is_whole: bool,
+) -> Result<(Zeroizing<Vec<u8>>, bool), Stop> {
+    let Some(mut unpack) = answer.coding.unpack() else {
+        return Ok((Zeroizing::new(read.to_vec()), true));
+    };
+    // At once, so that no smaller one is left behind unwiped.
+    let mut plain = Zeroizing::new(Vec::with_capacity(UNPACKED_BYTES_MAX));
+    let mut is_all = true;
+    let mut take = |bytes: &[u8]| {
+        let room = UNPACKED_BYTES_MAX.saturating_sub(plain.len());
+        is_all &= bytes.len() <= room;
+        plain.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+    };
+    unpack.push(read, &mut take)?;
+    if is_whole {
+        unpack.finish(&mut take)?;
+    }
+    Ok((plain, is_all))
+}
 
 fn not_kept() -> Stop {
     let hint = "the far end's answer holds a private key, or a credential that is too long or in \

@@ -16,15 +16,17 @@ use crate::revoke::Epoch;
 use crate::wire::{Source, StreamError};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use torno_policy::names::RuleName;
 use torno_policy::{Layer, Reason, Refusal};
 
 /// A yes, and what it came with.
-pub(super) struct Asked {
+pub(super) struct Asked<'p> {
     pub(super) epoch: Epoch,
     pub(super) granted: Granted,
     pub(super) idle: Option<Upstream>,
+    /// For the connection that has to be made.
+    pub(super) place: Option<SemaphorePermit<'p>>,
 }
 
 impl Pipeline {
@@ -63,8 +65,12 @@ impl Pipeline {
         request: &mut Request,
         upload: &mut Upload,
         mut idle: Option<Upstream>,
-    ) -> Result<Asked, Stop> {
+    ) -> Result<Asked<'_>, Stop> {
         loop {
+            let place = match &idle {
+                Some(_) => None,
+                None => Some(self.place_to_connect(request).await?),
+            };
             let epoch = self.revocations.epoch();
             let unread = match ask(&self.ports, request, self.at_hand(idle.as_ref())).await {
                 Ok(Answered::Granted(granted)) => {
@@ -72,6 +78,7 @@ impl Pipeline {
                         epoch,
                         granted,
                         idle,
+                        place,
                     });
                 }
                 Ok(Answered::Read(unread)) => unread,
@@ -82,6 +89,8 @@ impl Pipeline {
                 }
             };
             idle.into_iter().for_each(|idle| self.pool.put(idle));
+            // Reading may take long, and another may connect meanwhile.
+            drop(place);
             // INVARIANT: each question has what the one before wanted, and nothing is wanted twice.
             if request.has_read(&unread) {
                 return Err(asked_twice().into());

@@ -17,6 +17,7 @@ use torno_policy::decision::{Decision, Permit, Reason, Refusal};
 use torno_policy::facts::{Act, Location, Presented, RequestFacts, Unread};
 use torno_policy::names::{CredentialName, SessionId};
 use torno_policy::tripwire::{IssuedTripwire, Wire};
+use torno_vault::UnlockError;
 
 /// A turn after it was judged.
 pub(super) enum Judged {
@@ -164,6 +165,11 @@ impl Notary {
                 Ok(version) => (Decision::Allow(permit), Some(version)),
                 Err(error) => (Decision::Deny(unlock_refusal(&error)), None),
             },
+            // What a far end made for a credential is used no longer than the credential can be.
+            (None, _) if permit.keeping().is_some() && self.vault.is_sealed() => {
+                let refusal = unlock_refusal(&UnlockError::Sealed);
+                (Decision::Deny(refusal), None)
+            }
             (None, _) | (_, None) => (Decision::Allow(permit), None),
         }
     }

@@ -99,3 +99,28 @@ fn a_gate_that_tells_of_cookies_of_nobody_writes_nothing_of_them() {
     world.send(GATE, ended(RecordSeq(9_999), &["sid"]));
     assert_eq!(world.count(kept), 0);
 }
+
+#[test]
+fn a_sealed_vault_holds_what_its_credentials_earned_too() {
+    let mut world = keeping();
+    world.ask_owner(OperatorRequest::Seal, None);
+    for (path, is_held) in [
+        ("/v1/account", true),
+        ("/v1/token", true),
+        ("/elsewhere", false),
+    ] {
+        let mut question = question(1, false);
+        question.facts.path = RequestPath::parse(path).unwrap();
+        question.facts.presented.clear();
+        // The gate knows all there is to watch for: nothing else would be unlocked.
+        question.watch = u64::MAX;
+        let (answer, _) = world.ask(GATE, question);
+        match answer {
+            Answer::Refused(refusal) if is_held => {
+                assert_eq!(refusal.reason, Reason::VaultSealed, "{path}");
+            }
+            Answer::Allowed(_) if !is_held => {}
+            other => panic!("{path}: {other:?}"),
+        }
+    }
+}

@@ -82,6 +82,15 @@ fn facts(method: &str, path: &str) -> RequestFacts {
 }
 
 fn judged(bindings: &[Binding], policy: &str, facts: &RequestFacts) -> Decision {
+    judged_under(&Organisation::shipped(), bindings, policy, facts)
+}
+
+fn judged_under(
+    organisation: &Organisation,
+    bindings: &[Binding],
+    policy: &str,
+    facts: &RequestFacts,
+) -> Decision {
     let grant = document::parse(policy, &document::Presets::shipped()).unwrap();
     let standing = Standing {
         session: SessionId::parse("s1").unwrap(),
@@ -92,7 +101,7 @@ fn judged(bindings: &[Binding], policy: &str, facts: &RequestFacts) -> Decision 
     let layers = Layers {
         standing: Some(&standing),
         asker: Generation(1),
-        organisation: &Organisation::shipped(),
+        organisation,
         grant: &grant,
         bindings,
         placeholders: &[IssuedPlaceholder {
@@ -276,4 +285,37 @@ fn a_body_slot_has_methods_without_a_body_only_where_cookies_are_kept() {
     assert!(of(&["POST", "GET"], Cookies::Drop).check().is_err());
     assert!(of(&["GET"], Cookies::Broker).check().is_err());
     assert!(of(&["POST", "OPTIONS"], Cookies::Broker).check().is_err());
+}
+
+/// What was made for a credential goes where the credential may go, and nowhere else.
+#[test]
+fn an_organisation_that_forbids_a_credential_forbids_what_it_earned() {
+    let forbids = Organisation::parse(
+        r#"@id("all") permit(principal, action, resource);
+        @id("no-shop") forbid(principal, action, resource)
+        when { context has credential && context.credential == "shop" };"#,
+    )
+    .unwrap();
+    let tokens = Binding {
+        methods: methods(&["POST"]),
+        paths: patterns(&["/oauth/token"]),
+        answers: Answers {
+            cookies: Cookies::Drop,
+            token_endpoints: patterns(&["/oauth/token"]),
+        },
+        slot: Slot::Basic {
+            user: "client".to_owned(),
+        },
+        ..login()
+    };
+    for (binding, facts) in [
+        (tokens, facts("POST", "/oauth/token")),
+        (login(), facts("GET", "/account/orders")),
+    ] {
+        let decision = judged_under(&forbids, &[binding], POLICY, &facts);
+        let Decision::Deny(refusal) = decision else {
+            panic!("{decision:?}")
+        };
+        assert_eq!(refusal.reason, Reason::OrganisationForbids);
+    }
 }

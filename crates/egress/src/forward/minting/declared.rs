@@ -79,7 +79,8 @@ fn check_token(value: &JsonValue) -> Result<(), Fault> {
 /// Nothing, one of ours, or what can be searched for and sent.
 fn is_kept(token: &[u8]) -> bool {
     let is_sent = is_value(token) && can_be_kept(token);
-    token.is_empty() || is_sent || !Placeholder::find_all(token).is_empty()
+    let ours = std::str::from_utf8(token).ok().and_then(Placeholder::parse);
+    token.is_empty() || is_sent || ours.is_some()
 }
 
 fn is_token(name: &[u8]) -> bool {
