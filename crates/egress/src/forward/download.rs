@@ -66,6 +66,8 @@ impl Download<'_> {
             }
             None => None,
         };
+        // What was read whole was unpacked, whether anything is searched for or not.
+        let is_read = ahead.as_ref().is_some_and(|ahead| ahead.is_whole);
         let outgoing = match &small {
             Some(body) => Outgoing::Length(u64::try_from(body.len()).unwrap_or(0)),
             None if ahead.is_some() => self.streamed(),
@@ -77,7 +79,7 @@ impl Download<'_> {
         let how = Rewrite {
             scrubber: scrubber.as_ref(),
             outgoing,
-            is_unpacked,
+            is_unpacked: is_unpacked || (is_packed && is_read),
             is_bound: self.is_bound,
             markers: &markers,
             close: !keep_alive,
