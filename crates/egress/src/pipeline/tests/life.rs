@@ -278,7 +278,7 @@ async fn a_sealed_vault_lets_nothing_out() {
 #[tokio::test]
 async fn of_a_burst_nobody_is_asked_about_before_its_connection_can_be_made() {
     let limits = Limits {
-        connect_wait: Duration::from_secs(4),
+        connect_wait: Duration::from_secs(8),
         ..Limits::default()
     };
     let stage = stage_with(Notary::yes(), fixed(OK), limits).await;
