@@ -4,6 +4,7 @@
 //! last note is dropped when the record is opened, since what it signed is signed again.
 
 use crate::digest::Digest;
+use crate::directory::byte_count;
 use crate::tree::TreeHead;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -317,10 +318,6 @@ impl<'a, R: BufRead> History<'a, R> {
 const LINES_OF_A_NOTE: usize = 5;
 /// LIMIT: the longest line of a note is its signature, under 200 bytes; a whole note is under 400.
 const LINE_BYTES_MAX: u64 = 1024;
-
-fn byte_count(bytes: &[u8]) -> u64 {
-    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
-}
 
 #[cfg(test)]
 mod tests;

@@ -183,3 +183,8 @@ impl Disk for File {
         self.set_len(length)
     }
 }
+
+/// How many bytes, as files count them.
+pub(crate) fn byte_count(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+}

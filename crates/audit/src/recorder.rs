@@ -10,7 +10,7 @@
 //! is one write and at most one flush.
 
 use crate::checkpoint::{Checkpoint, PublicKey, SigningKey};
-use crate::directory::{CHECKPOINTS, Directory, Disk, RESERVE, SegmentName};
+use crate::directory::{CHECKPOINTS, Directory, Disk, RESERVE, SegmentName, byte_count};
 use crate::evidence::Recorded;
 use crate::line::{self, LineError};
 use crate::record::{Entry, Event};
@@ -385,10 +385,6 @@ const RESERVE_BYTES: u64 = 1 << 20;
 static ROOM: [u8; 256 << 10] = [0; 256 << 10];
 /// Room for one line; only a hint.
 const LINE_BYTES_TYPICAL: usize = 512;
-
-fn byte_count(bytes: &[u8]) -> u64 {
-    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
-}
 
 #[cfg(test)]
 mod tests;

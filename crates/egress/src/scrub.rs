@@ -209,7 +209,7 @@ impl Released {
     ) -> Taken {
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
         inner.searches.retain(|search| search.strong_count() > 0);
-        if inner.searches.len() > SEARCHES_MAX {
+        if inner.searches.len() >= SEARCHES_MAX {
             return Taken::default();
         }
         let taken = inner.jar.take(place, lines);

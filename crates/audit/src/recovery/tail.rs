@@ -4,6 +4,7 @@
 //! such a batch a sector may be there while one before it is not.
 
 use crate::digest::Digest;
+use crate::directory::byte_count;
 use sha2::{Digest as _, Sha256};
 use std::fs::File;
 use std::io::{self, BufReader, Read as _, Seek as _};
@@ -58,8 +59,4 @@ pub(super) fn read(mut file: File, from: u64) -> io::Result<Tail> {
     }
     let sha256 = Digest::new(hasher.finalize().into());
     Ok(Tail::Lost { bytes, sha256 })
-}
-
-fn byte_count(bytes: &[u8]) -> u64 {
-    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }

@@ -295,3 +295,34 @@ proptest! {
         prop_assert_eq!(date::unix_seconds(text.as_bytes()), Some(seconds), "{}", text);
     }
 }
+
+#[test]
+fn cookies_make_no_more_searches_than_may_live_beside_each_other() {
+    let released = crate::scrub::Released::default();
+    let (keeping, endpoint) = (keeping("b1"), endpoint(Scheme::Https, "www.shop.test", 443));
+    let mut standing = Vec::new();
+    let mut set = |number: usize| {
+        let place = Place {
+            keeping: &keeping,
+            endpoint: &endpoint,
+            path: "/",
+            now: NOW,
+        };
+        let line = format!("sid=value-{number:04}-0123456789");
+        let taken = released.keep_cookies(place, std::iter::once(line.as_bytes()));
+        // An answer that stands still keeps its search.
+        standing.extend(released.scrubber());
+        taken.is_news
+    };
+    let made = (0..100).filter(|number| set(*number)).count();
+    assert_eq!(made, 16);
+    drop(standing);
+    let place = Place {
+        keeping: &keeping,
+        endpoint: &endpoint,
+        path: "/",
+        now: NOW,
+    };
+    let taken = released.keep_cookies(place, std::iter::once(&b"sid=another-0123456789"[..]));
+    assert!(taken.is_news);
+}

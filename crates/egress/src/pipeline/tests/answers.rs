@@ -260,6 +260,9 @@ async fn a_placeholder_refreshes_at_the_token_endpoint_that_made_it_alone() {
 #[tokio::test]
 async fn an_answer_of_a_token_endpoint_that_can_not_be_read_is_refused() {
     let long = format!("{{\"a\":\"{}\"}}", "x".repeat(70_000));
+    // It repeats what the client sent of ours: that makes it none of ours.
+    let ours = placeholder();
+    let holding = format!("{{\"access_token\":\"{}.0123456789\"}}", ours.as_str());
     for (kind, body, reason) in [
         (
             "text/plain",
@@ -277,6 +280,7 @@ async fn an_answer_of_a_token_endpoint_that_can_not_be_read_is_refused() {
             "each member once",
         ),
         ("application/json", &*long.leak(), "over 64 KiB"),
+        ("application/json", &*holding.leak(), "12 to 8192"),
     ] {
         let stage = stage(declared(), minting(kind, body)).await;
         let heard = stage.send(form("/token", FORM, "a=1")).await;
