@@ -39,6 +39,21 @@ async fn ended(stage: &Stage, at: usize) -> String {
 }
 
 #[tokio::test]
+async fn trailers_of_answers_count_as_what_comes_in() {
+    let (body, trailer) = ("x".repeat(7_000), "y".repeat(4_000));
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+         1b58\r\n{body}\r\n0\r\nX-T: {trailer}\r\n\r\n"
+    );
+    for (limits, rule) in both() {
+        let stage = stage_with(Notary::yes(), fixed(&answer), limits).await;
+        let heard = stage.send(get("/")).await;
+        assert!(!heard.contains("yyyy"), "{}", heard.len());
+        assert_eq!(ended(&stage, 0).await, rule);
+    }
+}
+
+#[tokio::test]
 async fn what_comes_in_stops_in_its_midst() {
     // ATTACK: 163
     let large = format!("HTTP/1.1 200 OK\r\n\r\n{}", "x".repeat(2_000_000));
