@@ -13,7 +13,7 @@ use crate::normalize::Protocol;
 use crate::ports::{Clock, Dialed, Ports};
 use crate::postgres::startup::tls_request;
 use crate::refuse::Fault;
-use crate::wire::{BelowTls, CutFlag, Cuttable, Duplex, ReadBuffer, below_tls};
+use crate::wire::{BelowTls, CutFlag, Cuttable, Duplex, ReadBuffer, SEALED_BYTES_MAX, below_tls};
 use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
 use rustls::time_provider::TimeProvider;
@@ -218,7 +218,8 @@ impl Connector {
             Protocol::Http2 => &tls.http2,
         };
         let stream = tls.connect(name, below_tls(plain)).await;
-        let stream = stream.map_err(|_| unverified())?;
+        let mut stream = stream.map_err(|_| unverified())?;
+        stream.get_mut().1.set_buffer_limit(Some(SEALED_BYTES_MAX));
         let chosen = stream.get_ref().1.alpn_protocol();
         match protocol {
             Protocol::Http1 => Ok((Box::new(stream), None)),

@@ -51,6 +51,8 @@ pub(crate) enum Stop {
     ClientGone,
     /// A connection that had been waiting turned out to be closed, before any answer.
     Stale,
+    /// A new connection took so long that what it was made for has to be asked about again.
+    Aged,
 }
 
 impl From<Fault> for Stop {

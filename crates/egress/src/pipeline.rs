@@ -15,6 +15,7 @@ mod ahead;
 mod client;
 mod entry;
 mod guard;
+mod making;
 mod streams;
 
 use crate::accept::{Draw, Limits, Usage};
@@ -36,14 +37,14 @@ use ahead::Asked;
 pub(crate) use ahead::room;
 use client::{Client, Next};
 use guard::unwound;
+use making::{MAKING_MAX, Making};
 use rustls::RootCertStore;
 use rustls::crypto::SecureRandom;
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::timeout;
-use torno_policy::Reason;
+use tokio::sync::Semaphore;
 use torno_policy::names::CredentialName;
 use torno_policy::tripwire::Tripwire;
 
@@ -188,7 +189,7 @@ impl Pipeline {
             Ok(upload) => upload,
             Err(fault) => return self.refuse_fault(client, &fault, (&target, is_head)).await,
         };
-        let exchanged = unwound(self.exchange_or_retry(client, &mut request, upload)).await;
+        let exchanged = unwound(pin!(self.exchange_or_retry(client, &mut request, upload))).await;
         client.live.unbind();
         let is_unwound = exchanged.is_none();
         let refusal = match exchanged {
@@ -200,7 +201,7 @@ impl Pipeline {
             }
             Some(Err(Stop::Refuse(refusal))) => refusal,
             Some(Err(Stop::ClientGone)) => return Next::Close,
-            Some(Err(Stop::Gone | Stop::Stale)) => lost().refusal(),
+            Some(Err(Stop::Gone | Stop::Stale | Stop::Aged)) => lost().refusal(),
             None => self.refusals.record(&undecidable(), &target),
         };
         if client.started.load(Ordering::Relaxed) {
@@ -214,18 +215,24 @@ impl Pipeline {
     }
 
     /// A connection that had been waiting may be closed by the far end at any time. Then a request
-    /// without effect is asked about and sent once more, on a new one.
+    /// without effect is asked about and sent once more, on a new one. One that took long to make
+    /// is kept, and asked about again: the yes that it was made for has become too old.
     async fn exchange_or_retry(
         &self,
         client: &mut Client,
         request: &mut Request,
-        upload: Upload,
+        mut upload: Upload,
     ) -> Result<Next, Stop> {
         let idle = self.pool.take(&request.facts.endpoint, request.protocol);
-        match self.exchange(client, request, upload, idle).await {
+        let mut tried = self.exchange(client, request, &mut upload, idle).await;
+        if let Err(Stop::Aged) = tried {
+            let made = self.pool.take(&request.facts.endpoint, request.protocol);
+            tried = self.exchange(client, request, &mut upload, made).await;
+        }
+        match tried {
             Err(Stop::Stale) if request.is_repeatable() => {
-                let upload = Upload::new(request.framing);
-                self.exchange(client, request, upload, None).await
+                upload = Upload::new(request.framing);
+                self.exchange(client, request, &mut upload, None).await
             }
             other => other,
         }
@@ -236,10 +243,10 @@ impl Pipeline {
         &self,
         client: &mut Client,
         request: &mut Request,
-        mut upload: Upload,
+        upload: &mut Upload,
         idle: Option<Upstream>,
     ) -> Result<Next, Stop> {
-        let asking = self.asked(client, request, &mut upload, idle);
+        let asking = self.asked(client, request, upload, idle);
         let Asked {
             epoch,
             granted,
@@ -259,6 +266,10 @@ impl Pipeline {
                     .connect(&self.ports, (&granted.allowed, request.protocol), at_hand);
             let mut upstream = connecting.await?;
             reporter.dialled(&upstream);
+            if granted.allowed.unlock && place.as_ref().is_some_and(Making::is_aged) {
+                self.pool.put(upstream);
+                return Err(Stop::Aged);
+            }
 
             let credential = upstream.credential.as_ref();
             let bound = self
@@ -266,7 +277,7 @@ impl Pipeline {
                 .bind(&client.live, epoch, credential, &upstream.cut);
             bound.map_err(|_| revoked())?;
 
-            let body = (request, &mut upload);
+            let body = (request, &mut *upload);
             let injected =
                 inject(&self.ports, granted, body, &mut upstream, &self.released).await?;
             drop(place);
@@ -275,7 +286,8 @@ impl Pipeline {
                 io: &mut client.io,
                 buffer: &mut client.buffer,
             };
-            let sending = (request, injected, upload);
+            let body = std::mem::replace(upload, Upload::new(Framing::Empty));
+            let sending = (request, injected, body);
             let around = self.surroundings((&client.live, &draw), transcripts);
             let forwarding = forward(&around, side, &mut upstream, sending, &mut reporter);
             let forwarded = forwarding.await?;
@@ -309,22 +321,7 @@ impl Pipeline {
                 Err(Stop::Refuse(refusal))
             }
             // The reporter tells on its own that it was aborted.
-            Err(stop @ (Stop::Gone | Stop::ClientGone | Stop::Stale)) => Err(stop),
-        }
-    }
-
-    /// A yes is good for seconds: who needs a new connection asks when one can be made at once, so
-    /// that of a burst each waits for its turn and none for a yes that has become too old.
-    async fn place_to_connect(&self, request: &Request) -> Result<SemaphorePermit<'_>, Stop> {
-        let place = timeout(self.limits.connect_wait, self.making.acquire()).await;
-        match place {
-            Ok(Ok(place)) => Ok(place),
-            Ok(Err(_)) | Err(_) => {
-                let hint = "too many connections are being made at once: try again in a while";
-                let fault = Fault::new(Reason::LimitReached, hint);
-                let target = format!("{} {}", request.facts.endpoint, request.facts.path.path());
-                Err(self.refusals.record(&fault, &target).into())
-            }
+            Err(stop) => Err(stop),
         }
     }
 
@@ -384,10 +381,6 @@ impl Pipeline {
         client.answer(&refusal, (is_head, true)).await
     }
 }
-
-/// LIMIT: connections to far ends that a session makes at once. Making one takes a core about a
-/// millisecond, so that each is made long before its receipt is too old.
-const MAKING_MAX: usize = 64;
 
 /// The client may still be sending when the exchange is over.
 fn may_go_on_sending(request: &Request) -> bool {

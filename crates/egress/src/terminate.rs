@@ -9,7 +9,7 @@ pub(crate) use authority::{AuthorityFault, SessionAuthority};
 
 use crate::identify::Asked;
 use crate::refuse::Fault;
-use crate::wire::{Duplex, ReadBuffer, below_tls};
+use crate::wire::{Duplex, ReadBuffer, SEALED_BYTES_MAX, below_tls};
 use rustls::server::{Accepted, Acceptor};
 use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
@@ -68,10 +68,11 @@ pub(crate) async fn terminate(
         let own = Arc::make_mut(&mut config);
         own.alpn_protocols = vec![POSTGRES.to_vec()];
     }
-    let stream = StartHandshake::from_parts(accepted, below_tls(io))
+    let mut stream = StartHandshake::from_parts(accepted, below_tls(io))
         .into_stream(config)
         .await
         .map_err(|_| handshake_failed())?;
+    stream.get_mut().1.set_buffer_limit(Some(SEALED_BYTES_MAX));
     Ok(Terminated {
         is_http2: stream.get_ref().1.alpn_protocol() == Some(b"h2"),
         io: Box::new(stream),

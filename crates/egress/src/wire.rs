@@ -259,6 +259,9 @@ pub(crate) async fn write_out(
 pub(crate) const PIECE_BYTES: usize = 48 * 1024;
 /// Room for a piece that lacks a byte, and one more record.
 const BODY_BYTES: usize = PIECE_BYTES + READ_BYTES;
+/// LIMIT: what a TLS connection takes at once, to be sealed and written: a piece and its framing,
+/// so that the few bytes of the framing's end need no write of their own.
+pub(crate) const SEALED_BYTES_MAX: usize = BODY_BYTES + 4 * 1024;
 
 impl Source<'_> {
     /// Reads at least one more byte of a body, and on as long as more is there at once.

@@ -5,6 +5,7 @@
 //! name, and one that may hold the placeholder of a refresh token which this place made. What was
 //! read leaves as it came, but for what is put into it.
 
+use super::making::Making;
 use super::{Client, Pipeline};
 use crate::ask::ask;
 use crate::connect::Upstream;
@@ -16,7 +17,7 @@ use crate::revoke::Epoch;
 use crate::wire::{Source, StreamError};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use torno_policy::names::RuleName;
 use torno_policy::{Layer, Reason, Refusal};
 
@@ -26,7 +27,7 @@ pub(super) struct Asked<'p> {
     pub(super) granted: Granted,
     pub(super) idle: Option<Upstream>,
     /// For the connection that has to be made.
-    pub(super) place: Option<SemaphorePermit<'p>>,
+    pub(super) place: Option<Making<'p>>,
 }
 
 impl Pipeline {

@@ -14,6 +14,7 @@ use crate::refuse::{Fault, Form};
 use crate::terminate::{Spoken, terminate};
 use crate::wire::{Cuttable, Peer, ReadBuffer};
 use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
 use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
 use torno_policy::Reason;
@@ -50,12 +51,12 @@ pub(super) async fn serve(pipeline: &Arc<Pipeline>, peer: Box<dyn Peer>, way: Wa
         started: Arc::default(),
         form: Form::default(),
     };
-    let serving = async {
+    let serving = pin!(async {
         match way {
             Way::Captured(asked) => open(pipeline, client, Entry::Captured, asked.into()).await,
             Way::Proxy => serve_proxy(pipeline, client).await,
         }
-    };
+    });
     tokio::select! {
         biased;
         () = live.until_cut() => {}

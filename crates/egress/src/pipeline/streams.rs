@@ -16,6 +16,7 @@ use crate::revoke::Live;
 use crate::wire::{Duplex, ReadBuffer};
 use h2::Reason as Code;
 use http::header::CONTENT_TYPE;
+use std::pin::pin;
 use std::sync::Arc;
 use torno_policy::names::RequestPath;
 
@@ -24,10 +25,8 @@ pub(super) async fn serve(pipeline: &Arc<Pipeline>, io: Box<dyn Duplex>, arrival
     let serve_stream = |opened| {
         let (pipeline, arrival) = (Arc::clone(pipeline), arrival.clone());
         async move {
-            if unwound(serve_one(&pipeline, opened, &arrival))
-                .await
-                .is_none()
-            {
+            let serving = pin!(serve_one(&pipeline, opened, &arrival));
+            if unwound(serving).await.is_none() {
                 let target = arrival.asked.to_string();
                 pipeline.refusals.record(&undecidable(), &target);
             }

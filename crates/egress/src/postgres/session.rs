@@ -9,18 +9,16 @@ use super::startup::Startup;
 use super::{Around, Asking, Ended, Yes, answers, far_end, granted, is_proved, login};
 use crate::accept::Draw;
 use crate::inject::{undecidable, unlock_password};
-use crate::ports::Granted;
 use crate::refuse::{Fault, When};
 use crate::report::Reporter;
-use crate::revoke::Epoch;
 use std::time::Duration;
 use tokio::time::Instant;
 use torno_policy::Reason;
 use torno_policy::binding::Slot;
 use torno_policy::postgres::Deed;
 
-/// LIMIT: a receipt counts for two seconds; a client that took longer than this to prove itself is
-/// asked about again.
+/// LIMIT: a receipt counts for two seconds; when the client's proof, or the connection to the far
+/// end, took longer than this it is asked about again.
 const FRESH: Duration = Duration::from_millis(500);
 
 /// A session, from the question to its end. The client comes back to be told how it ended.
@@ -29,21 +27,15 @@ pub(super) async fn session(
     mut client: Lane,
     (asking, startup): (Asking<'_>, &Startup),
 ) -> (Lane, Option<Ended>, When) {
-    let (yes, last) = match admitted(around, &mut client, asking).await {
+    let (mut yes, last) = match admitted(around, &mut client, asking).await {
         Ok(admitted) => admitted,
         Err(ended) => return (client, Some(ended), When::Login),
     };
-    let Yes {
-        granted,
-        mut reporter,
-        epoch,
-    } = yes;
     let draw = match around.usage.open(&asking.authority.host) {
         Ok(draw) => draw,
-        Err(fault) => return (client, Some(told(reporter, fault.into())), When::Login),
+        Err(fault) => return (client, Some(told(yes.reporter, fault.into())), When::Login),
     };
-    let start = (startup, &draw);
-    let opening = logged_in(around, (&granted, epoch), start, &mut reporter);
+    let opening = logged_in(around, &mut yes, asking, (startup, &draw));
     let opening = tokio::time::timeout(around.limits.connect_wait, opening).await;
     let slow = Err(Ended::Fault(Fault::new(
         Reason::UpstreamTimeout,
@@ -51,8 +43,13 @@ pub(super) async fn session(
     )));
     let (session, outbox, slot) = match opening.unwrap_or(slow) {
         Ok(opened) => opened,
-        Err(ended) => return (client, Some(told(reporter, ended)), When::Login),
+        Err(ended) => return (client, Some(told(yes.reporter, ended)), When::Login),
     };
+    let Yes {
+        granted,
+        mut reporter,
+        ..
+    } = yes;
     let about = (asking.authority, asking.login);
     let issue = |far| around.cancels.issue(around.random, about, far);
     let issued = match session.key.map(issue).transpose() {
@@ -109,11 +106,7 @@ async fn admitted(
     client: &mut Lane,
     asking: Asking<'_>,
 ) -> Result<(Yes, Vec<u8>), Ended> {
-    let start = (
-        (asking.entry, asking.authority),
-        (asking.login, Deed::Start),
-    );
-    let mut yes = granted(around, start.0, start.1).await?;
+    let mut yes = ask_to_start(around, asking).await?;
     let asked = Instant::now();
     let injection = yes.granted.allowed.injection.as_ref();
     let injection = injection.ok_or_else(|| undecidable().refusal())?;
@@ -125,11 +118,7 @@ async fn admitted(
     match proved.unwrap_or(slow) {
         Ok(last) => {
             if asked.elapsed() > FRESH {
-                let again = granted(around, start.0, start.1).await?;
-                if let Err(refusal) = is_proved(&again.granted, &yes.granted) {
-                    return Err(told(again.reporter, refusal.into()));
-                }
-                yes = again;
+                renew(around, asking, &mut yes).await?;
             }
             Ok((yes, last))
         }
@@ -137,23 +126,44 @@ async fn admitted(
     }
 }
 
+async fn ask_to_start(around: &Around<'_>, asking: Asking<'_>) -> Result<Yes, Ended> {
+    let place = (asking.entry, asking.authority);
+    Ok(granted(around, place, (asking.login, Deed::Start)).await?)
+}
+
+/// Asks again, since what came meanwhile took long: the proof stays good for the same placeholder.
+async fn renew(around: &Around<'_>, asking: Asking<'_>, yes: &mut Yes) -> Result<(), Ended> {
+    let again = ask_to_start(around, asking).await?;
+    if let Err(refusal) = is_proved(&again.granted, &yes.granted) {
+        return Err(told(again.reporter, refusal.into()));
+    }
+    *yes = again;
+    Ok(())
+}
+
 /// Looks at what the client brought, connects, verifies, unlocks and logs in.
 async fn logged_in<'a>(
     around: &Around<'a>,
-    (granted, epoch): (&Granted, Epoch),
+    yes: &mut Yes,
+    asking: Asking<'_>,
     (startup, draw): (&Startup, &'a Draw),
-    reporter: &mut Reporter,
 ) -> Result<(far_end::Session, Outbox<'a>, Slot), Ended> {
-    let injection = granted.allowed.injection.as_ref();
+    let injection = yes.granted.allowed.injection.as_ref();
     let slot = injection.map(|injection| injection.slot.clone());
     let slot = slot.filter(|slot| matches!(slot, Slot::Postgres { .. }));
     let slot = slot.ok_or_else(|| undecidable().refusal())?;
     let mut outbox = Outbox::new(around, draw);
     outbox.put_start(startup, &far_end::ours(&slot))?;
-    let mut upstream = around.connect(granted, epoch, reporter).await?;
-    let unlocking = unlock_password(around.ports, granted, &mut upstream, around.released);
+    let began = Instant::now();
+    let connecting = around.connect(&yes.granted, yes.epoch, &mut yes.reporter);
+    let mut upstream = connecting.await?;
+    if began.elapsed() > FRESH {
+        renew(around, asking, yes).await?;
+        yes.reporter.dialled(&upstream);
+    }
+    let unlocking = unlock_password(around.ports, &yes.granted, &mut upstream, around.released);
     let password = unlocking.await?;
-    let ends = (&mut outbox, reporter);
+    let ends = (&mut outbox, &mut yes.reporter);
     let session = far_end::log_in(around, upstream, ends, (&slot, password)).await?;
     Ok((session, outbox, slot))
 }

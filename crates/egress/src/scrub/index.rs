@@ -15,7 +15,7 @@ const FULL_JUMP: u8 = 9;
 const _: () = assert!(FULL_JUMP as usize == RUN_BYTES - BLOCK + 1);
 
 /// Parts of a text that are looked at at once.
-const PARTS: usize = 4;
+const PARTS: usize = 6;
 
 /// One place of one form.
 #[derive(Debug, Clone, Copy)]
@@ -99,20 +99,26 @@ impl Scrubber {
 
     /// Every window that starts before `until`, in order, with its place.
     ///
-    /// The text is looked at in four parts at once: where one goes on is known only after two looks
-    /// into memory, and meanwhile a processor can do the same for the others.
+    /// The text is looked at in several parts at once: where one goes on is known only after two
+    /// looks into memory, and meanwhile a processor can do the same for the others.
     pub(super) fn windows(&self, text: &[u8], until: usize) -> Vec<(usize, Found)> {
         let mut found = Vec::new();
         // A shorter end holds no window.
         let until = until.min((text.len() + 1).saturating_sub(RUN_BYTES));
         let part = until.div_ceil(PARTS);
-        let mut parts: [(usize, usize); PARTS] =
-            std::array::from_fn(|at| ((at * part).min(until), ((at + 1) * part).min(until)));
-        while parts.iter().any(|(from, end)| from < end) {
-            for (from, end) in &mut parts {
-                if *from < *end {
-                    *from += self.step(text, *from, &mut found);
+        let mut places: [usize; PARTS] = std::array::from_fn(|at| (at * part).min(until));
+        let ends: [usize; PARTS] = std::array::from_fn(|at| ((at + 1) * part).min(until));
+        // So many steps take no part over its end, which is then not asked after at each.
+        while let steps @ 1.. = fewest_steps(&places, &ends) {
+            for _ in 0..steps {
+                for at in &mut places {
+                    *at += self.step(text, *at, &mut found);
                 }
+            }
+        }
+        for (at, end) in places.iter_mut().zip(ends) {
+            while *at < end {
+                *at += self.step(text, *at, &mut found);
             }
         }
         found.sort_unstable_by_key(|(at, _)| *at);
@@ -120,23 +126,25 @@ impl Scrubber {
     }
 
     /// Keeps the window that stands at a place, and tells how far the next can't start.
+    #[inline]
     fn step(&self, text: &[u8], at: usize, found: &mut Vec<(usize, Found)>) -> usize {
-        match self.jump(text, at) {
-            Some(0) => {
-                let rest = text.get(at..).unwrap_or_default();
-                found.extend(self.starts_with_window(rest).map(|window| (at, window)));
-                1
-            }
-            Some(jump) => jump,
-            None => text.len(),
+        let block = text
+            .get(at + RUN_BYTES - BLOCK..)
+            .and_then(|rest| rest.first_chunk::<BLOCK>());
+        match block.and_then(|block| self.jumps.get(hash_of(*block))) {
+            Some(jump @ 1..) => usize::from(*jump),
+            _ => self.keep(text, at, found),
         }
     }
 
-    /// How far behind `at` the next window can't start; nothing when the text ends before.
-    fn jump(&self, text: &[u8], at: usize) -> Option<usize> {
-        let block_at = at + RUN_BYTES - BLOCK;
-        let block = text.get(block_at..block_at + BLOCK)?;
-        self.jumps.get(hash(block)).map(|jump| usize::from(*jump))
+    /// Keeps the window that stands at a place, if one does, and tells where to look next.
+    #[cold]
+    fn keep(&self, text: &[u8], at: usize, found: &mut Vec<(usize, Found)>) -> usize {
+        let rest = text.get(at..).unwrap_or_default();
+        if self.may_be_front(rest) {
+            found.extend(self.starts_with_window(rest).map(|window| (at, window)));
+        }
+        1
     }
 
     /// The longest window that `text` starts with.
@@ -227,10 +235,22 @@ fn text_of(forms: &[Form], window: Window) -> &[u8] {
         .unwrap_or_default()
 }
 
+/// Steps that each part can take at the full jump without coming to its end.
+fn fewest_steps(places: &[usize; PARTS], ends: &[usize; PARTS]) -> usize {
+    let left = places
+        .iter()
+        .zip(ends)
+        .map(|(at, end)| end.saturating_sub(*at));
+    left.min().unwrap_or(0) / usize::from(FULL_JUMP)
+}
+
 fn hash(block: &[u8]) -> usize {
-    let word = block
+    block
         .first_chunk::<BLOCK>()
-        .map_or(0, |b| u32::from_le_bytes(*b));
-    let mixed = word.wrapping_mul(0x9E37_79B1) >> (32 - TABLE_BITS);
+        .map_or(0, |block| hash_of(*block))
+}
+
+fn hash_of(block: [u8; BLOCK]) -> usize {
+    let mixed = u32::from_le_bytes(block).wrapping_mul(0x9E37_79B1) >> (32 - TABLE_BITS);
     usize::try_from(mixed).unwrap_or(0)
 }

@@ -100,3 +100,44 @@ async fn a_client_that_reads_nothing_holds_no_far_end() {
         .unwrap()
         .unwrap();
 }
+
+#[tokio::test]
+async fn a_connection_that_took_long_to_make_is_used_under_a_new_yes() {
+    let stage = stage(Notary::bearer(), fixed(OK)).await;
+    let far = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, origin) = (far.local_addr().unwrap(), stage.origin.address);
+    let hosts = &stage.dialer.hosts;
+    hosts
+        .lock()
+        .unwrap()
+        .insert("allow.test".to_owned(), address);
+    let line = tokio::spawn(async move {
+        let (mut near, _) = far.accept().await.unwrap();
+        // Longer than half of a receipt's time.
+        tokio::time::sleep(Duration::from_millis(1_200)).await;
+        let mut end = tokio::net::TcpStream::connect(origin).await.unwrap();
+        let _ = tokio::io::copy_bidirectional(&mut near, &mut end).await;
+    });
+    let mut client = stage.secure().await;
+    client.write_all(get("/x").as_bytes()).await.unwrap();
+    let mut heard = vec![0; 4096];
+    let reading = tokio::time::timeout(PATIENCE, client.read(&mut heard));
+    let count = reading.await.unwrap().unwrap();
+    let heard = String::from_utf8_lossy(&heard[..count]);
+    assert!(heard.starts_with("HTTP/1.1 200"), "{heard}");
+    assert!(stage.origin.request(0).contains(SECRET));
+    // The credential came with the second answer; the first one's receipt was never shown.
+    assert_eq!(stage.notary.asked.lock().unwrap().len(), 2);
+    assert_eq!(*stage.notary.unlocks.lock().unwrap(), 0);
+    assert_eq!(stage.dialer.dialled.lock().unwrap().len(), 1);
+    let outcomes = stage.notary.outcomes.lock().unwrap();
+    let ends: Vec<_> = outcomes.iter().map(|outcome| &outcome.end).collect();
+    assert!(
+        matches!(
+            ends.as_slice(),
+            [End::Aborted { .. }, End::Completed { .. }]
+        ),
+        "{ends:?}"
+    );
+    line.abort();
+}

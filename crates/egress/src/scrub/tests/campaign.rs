@@ -2,9 +2,10 @@
 //! The scrubber against its slow reference: random secrets, random texts with them in every listed
 //! encoding, whole, in part and nearly, cut anywhere. `cargo xtask campaign scrub` asks for more.
 
-use super::reference::{ENCODINGS, Fault, Reference, encoded};
+use super::reference::{ENCODINGS, Fault, Reference, Stretch, encoded};
 use super::*;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// A xorshift generator: the same cases on every machine.
 struct Dice(u64);
@@ -147,6 +148,17 @@ fn scrub_in_pieces(dice: &mut Dice, scrubber: &Arc<Scrubber>, text: &[u8]) -> (V
     (out, held)
 }
 
+/// Where the replacements of these stretches stand in what comes out.
+fn replaced(reference: &Reference, found: &[Stretch]) -> Vec<Range<usize>> {
+    let (mut end, mut out_end) = (0, 0);
+    let place = |stretch: &Stretch| {
+        let start = out_end + stretch.start - end;
+        (end, out_end) = (stretch.end, start + reference.replacement(stretch).0.len());
+        start..out_end
+    };
+    found.iter().map(place).collect()
+}
+
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
@@ -191,8 +203,12 @@ fn the_scrubber_agrees_with_the_slow_reference_however_a_text_is_cut() {
             scrub_whole(Some(&scrubber), &text, &mut whole);
             assert!(whole == out, "{:?}, {}", shown(), case());
             assert!(held < scrubber.longest(), "{held} are held, {}", case());
-            assert!(reference.stretches(&out).is_empty(), "{}", case());
             let found = reference.stretches(&text);
+            let ours = replaced(&reference, &found);
+            // Eleven plain bytes and the bracket of a replacement may spell a window: by chance.
+            let mut left = reference.stretches(&out);
+            left.retain(|w| ours.iter().all(|o| w.end <= o.start || o.end <= w.start));
+            assert!(left.is_empty(), "{left:?} in {:?}, {}", shown(), case());
             let mut count = |what, by: usize| *counts.entry(what).or_default() += by as u64;
             count("cases", 1);
             count("bytes", text.len());

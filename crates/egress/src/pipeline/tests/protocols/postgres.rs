@@ -26,6 +26,8 @@ pub(super) enum Far {
     Impostor,
     /// It opens a session and says nothing more.
     Silent,
+    /// It takes its time before it says that it speaks TLS.
+    Slow,
     Good,
 }
 
@@ -100,6 +102,9 @@ async fn answer(mut tcp: TcpStream, kind: Far, acceptor: tokio_rustls::TlsAccept
     let mut request = [0; 8];
     tcp.read_exact(&mut request).await.unwrap();
     assert_eq!(request, *b"\0\0\0\x08\x04\xd2\x16\x2f");
+    if kind == Far::Slow {
+        tokio::time::sleep(std::time::Duration::from_millis(700)).await;
+    }
     let word: &[u8] = if kind == Far::NoTls { b"N" } else { b"S" };
     tcp.write_all(word).await.unwrap();
     if kind == Far::NoTls {

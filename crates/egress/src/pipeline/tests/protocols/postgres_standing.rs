@@ -20,8 +20,8 @@ fn other() -> Placeholder {
 }
 
 /// A stage on which from the given question on (counted from 0) yeses are for another credential.
-async fn changing_from(question: usize) -> (Stage, Told) {
-    let (origin, identity, told) = far_end(Far::Good).await;
+async fn changing_from(question: usize, far: Far) -> (Stage, Told) {
+    let (origin, identity, told) = far_end(far).await;
     let asked = AtomicUsize::new(0);
     let notary = Notary::new(move |_| {
         let is_other = asked.fetch_add(1, Ordering::Relaxed) >= question;
@@ -58,7 +58,7 @@ async fn rest(io: &mut TcpStream, read: &mut BytesMut) -> Vec<(u8, Vec<u8>)> {
 
 #[tokio::test]
 async fn a_slow_proof_of_one_placeholder_opens_nothing_for_another() {
-    let (stage, told) = changing_from(1).await;
+    let (stage, told) = changing_from(1, Far::Good).await;
     let client = Client {
         pause: Duration::from_millis(700),
         ..Client::default()
@@ -75,8 +75,25 @@ async fn a_slow_proof_of_one_placeholder_opens_nothing_for_another() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_slow_to_open_is_logged_in_to_under_a_new_yes() {
+    let (stage, _) = staged(Far::Slow, Access::Read).await;
+    let (_, _, heard) = log_in(&stage, placeholder().as_str()).await;
+    assert_eq!(heard.last().unwrap().0, b'Z', "{}", text(&heard));
+    assert_eq!(stage.notary.asked.lock().unwrap().len(), 2);
+    assert_eq!(*stage.notary.unlocks.lock().unwrap(), 1);
+    assert_eq!(stage.dialer.dialled.lock().unwrap().len(), 1);
+
+    let (stage, told) = changing_from(1, Far::Slow).await;
+    let (_, _, heard) = log_in(&stage, placeholder().as_str()).await;
+    let heard = text(&heard);
+    assert!(heard.contains("credential_revoked"), "{heard}");
+    assert_eq!(*stage.notary.unlocks.lock().unwrap(), 0);
+    assert!(told.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn a_statement_is_not_sent_on_a_yes_for_another_credential() {
-    let (stage, told) = changing_from(1).await;
+    let (stage, told) = changing_from(1, Far::Good).await;
     let (mut io, mut read, _) = log_in(&stage, placeholder().as_str()).await;
     for statement in ["select 1", "insert into t values (1)"] {
         say(&mut io, statement).await;
