@@ -18,6 +18,9 @@ pub(super) const MAKING_MAX: usize = 64;
 /// LIMIT: half of a receipt's time. A connection that took longer, to a far end behind a slow line
 /// or on a busy host, is made all the same: then one more question is asked about it.
 const AGED: Duration = Duration::from_millis(VALID_MS / 2);
+/// LIMIT: six times what the way to a slow far end takes at most. A request that waits holds a
+/// connection of its session, which has few, and is in nobody else's way.
+const TURN_WAIT: Duration = Duration::from_secs(60);
 
 /// A connection that may be made, and how old the yes for it is at least.
 pub(super) struct Making<'p> {
@@ -36,7 +39,7 @@ impl Pipeline {
     /// A yes is good for seconds: who needs a new connection asks when one can be made at once, so
     /// that of a burst each waits for its turn and none for a yes that has become too old.
     pub(super) async fn place_to_connect(&self, request: &Request) -> Result<Making<'_>, Stop> {
-        let place = timeout(self.limits.connect_wait, self.making.acquire()).await;
+        let place = timeout(TURN_WAIT, self.making.acquire()).await;
         match place {
             Ok(Ok(place)) => Ok(Making {
                 _place: place,
