@@ -117,6 +117,7 @@ impl Attempt<'_> {
         let order = LauncherRequest::Start(Box::new(SandboxOrder {
             session: self.session.clone(),
             phase,
+            tenant: super::tenant()?,
             isolation: self.isolation,
             also: also_directories(&shape.also, &self.wanted.also)?,
             workspace: shape.workspace,
