@@ -3,16 +3,22 @@
 //! anything of it and gone after everything of it, so that a launcher that starts after a crash
 //! finds what the one before it had. At the claim it learns whose the sandbox is.
 
+use super::places::open_directory;
 use super::removal::remove_tree;
+use super::sandboxes::Failed;
 use anyhow::Context;
 use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use torno_policy::names::SessionId;
 use torno_sandbox::SandboxId;
 
 /// Beside the sessions' directories; no session is called so.
 const AHEAD: &str = ".ahead";
 /// In an entry: the session that claimed it.
 const SESSION: &str = "session";
+/// In an entry until the claim: the empty directory that the sandbox has as its workspace.
+const WORKSPACE: &str = "workspace";
 
 /// The sandboxes that an earlier life wrote down.
 pub(super) fn written(directory: &Path) -> anyhow::Result<BTreeSet<String>> {
@@ -64,9 +70,22 @@ impl Entry {
         &self.id
     }
 
+    /// Where its workspace lies until the claim.
+    pub(super) fn workspace(&self) -> PathBuf {
+        self.path.join(WORKSPACE)
+    }
+
+    /// Makes its workspace, empty, and opens it.
+    pub(super) fn make_workspace(&self) -> Result<OwnedFd, Failed> {
+        let path = self.workspace();
+        let made = make(&path).with_context(|| format!("`{}`", path.display()));
+        made.and_then(|()| open_directory(&path))
+            .map_err(|e| Failed::internal(&format!("{e:#}")))
+    }
+
     /// Writes down whose it is from now on.
-    pub(super) fn claimed_by(&self, session: &str) -> std::io::Result<()> {
-        std::fs::write(self.path.join(SESSION), session)
+    pub(super) fn claimed_by(&self, session: &SessionId) -> std::io::Result<()> {
+        std::fs::write(self.path.join(SESSION), session.as_str())
     }
 }
 
@@ -97,7 +116,7 @@ mod tests {
         let journal = Journal::begin(dir.path()).unwrap();
         let (kept, other) = (journal.enter().unwrap(), journal.enter().unwrap());
         assert_ne!(kept.id(), other.id());
-        kept.claimed_by("s1").unwrap();
+        kept.claimed_by(&SessionId::parse("s1").unwrap()).unwrap();
         drop(other);
         let names = BTreeSet::from([kept.id().to_string()]);
         assert_eq!(written(dir.path()).unwrap(), names);

@@ -143,6 +143,31 @@ impl Places {
         merge().map_err(|e| Failed::internal(&format!("the install phase's files: {e:#}")))
     }
 
+    /// Moves what was copied for a session into the empty directory that a sandbox was made over,
+    /// and puts that directory in the place of the session's own. False when it can't be done and
+    /// all is as it was.
+    pub(super) fn adopt(
+        &self,
+        session: &SessionId,
+        phase: Phase,
+        made: &Path,
+    ) -> Result<bool, Failed> {
+        let own = self.path(session, phase);
+        let adopt = || -> anyhow::Result<bool> {
+            let (from, to) = (open_directory(&own)?, open_directory(made)?);
+            let moved = merge_below(from.as_fd(), to.as_fd(), 0)
+                // What did not cross is still there, and then this one doesn't either.
+                .and_then(|()| Ok(rustix::fs::rename(made, &own)?));
+            let Err(error) = moved else {
+                return Ok(true);
+            };
+            tracing::warn!("a workspace could not be moved: {error:#}");
+            merge_below(to.as_fd(), from.as_fd(), 0)?;
+            Ok(false)
+        };
+        adopt().map_err(|e| Failed::internal(&format!("the workspace: {e:#}")))
+    }
+
     /// Refuses what comes for a session after its end: an order that was overtaken by a kill.
     pub(super) fn check_fence(&self, session: &SessionId) -> Result<(), Failed> {
         if self.over.contains(session) {

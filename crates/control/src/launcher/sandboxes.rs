@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The sandboxes of this machine: their lives and their id ranges.
+//! The sandboxes of this machine and their lives.
+
+mod claim;
 
 use super::disk::{DiskWatch, runs_low};
 use super::journal::{self, Entry, Journal};
@@ -9,7 +11,7 @@ use super::ranges::{Range, Ranges};
 use super::removal::remove_tree;
 use super::shape::{self, Identity, Own, Shape};
 use super::spare_network::SpareNetwork;
-use super::spare_sandbox::{Job, SpareSandboxes, Waiting};
+use super::spare_sandbox::SpareSandboxes;
 use crate::orders::{ProbeResult, SandboxOrder, Start};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
@@ -159,77 +161,31 @@ impl Sandboxes {
             return Err(Failed::internal("the session has a sandbox already"));
         }
         let (shape, own) = shape::split(order);
-        let workspace = match shape.workspace() {
-            WorkspaceMode::Copy => Some(self.places.open(&session, phase)?),
-            WorkspaceMode::Bind => bound,
-            WorkspaceMode::None => None,
+        let claimed = match self.spares.take(&shape) {
+            Some(waiting) => self.claim(&session, phase, (&shape, &own), waiting)?,
+            None => None,
         };
-        let claimed = self
-            .spares
-            .take(&shape)
-            .and_then(|waiting| self.claim(&session, &shape, &own, waiting));
         let booted = match claimed {
             Some(booted) => booted,
-            None => self.boot(&session, &shape, &own, workspace)?,
+            None => {
+                let workspace = match shape.workspace() {
+                    WorkspaceMode::Copy => Some(self.places.open(&session, phase)?),
+                    WorkspaceMode::Bind => bound,
+                    WorkspaceMode::None => None,
+                };
+                self.boot(&session, (&shape, &own), workspace)?
+            }
         };
         let disk_bytes = shape.disk_bytes();
         self.spares.used(shape);
         self.enter(session, disk_bytes, booted)
     }
 
-    /// Makes one that was made ahead this session's; whatever is wrong with it, the session gets
-    /// another one.
-    fn claim(
-        &self,
-        session: &SessionId,
-        shape: &Shape,
-        own: &Own,
-        waiting: Waiting,
-    ) -> Option<Booted> {
-        let Waiting {
-            spare,
-            link,
-            range,
-            entry,
-        } = waiting;
-        let claim = || -> Result<_, Failed> {
-            let identity = Identity {
-                id: entry.id(),
-                uid_base: range.uid_base,
-                made_ahead: true,
-            };
-            let spec = shape.spec(own, &identity, self.guest()?)?;
-            let plan = self.plan(&spec)?;
-            let written = entry.claimed_by(session.as_str());
-            written.map_err(|e| Failed::internal(&e.to_string()))?;
-            Ok((plan, torno_sandbox::environment(&spec)))
-        };
-        let claimed = claim().and_then(|(plan, environment)| {
-            let started = spare.claim(&plan, None);
-            let started = started.map_err(|e| Failed::new("sandbox_failed", &e, ""))?;
-            Ok((started, environment))
-        });
-        match claimed {
-            Ok((started, environment)) => Some(Booted {
-                started,
-                link,
-                range,
-                environment,
-                entry: Some(entry),
-            }),
-            Err(failed) => {
-                tracing::warn!("a sandbox made ahead goes: {}", failed.message);
-                None
-            }
-        }
-    }
-
     /// Boots one for this session.
     fn boot(
         &mut self,
         session: &SessionId,
-        shape: &Shape,
-        own: &Own,
+        (shape, own): (&Shape, &Own),
         workspace: Option<OwnedFd>,
     ) -> Result<Booted, Failed> {
         let range = self.ranges.take()?;
@@ -293,54 +249,6 @@ impl Sandboxes {
             environment: booted.environment,
             process,
         })
-    }
-
-    /// Looks after those that were made ahead, and begins another one where one is missing.
-    pub(super) fn tend_spares(&mut self) {
-        let Some(shape) = self.spares.tend() else {
-            return;
-        };
-        match self.plan_ahead(&shape) {
-            Ok(Some(job)) => self.spares.begin(shape, job),
-            Ok(None) => self.spares.forget(&shape),
-            Err(failed) => {
-                tracing::warn!("no sandbox could be made ahead: {}", failed.message);
-                self.spares.forget(&shape);
-            }
-        }
-    }
-
-    /// What it takes to make one of this shape, if that is possible before its session is there.
-    fn plan_ahead(&mut self, shape: &Shape) -> Result<Option<Job>, Failed> {
-        if shape.workspace() != WorkspaceMode::None {
-            return Ok(None);
-        }
-        let range = self.ranges.take()?;
-        let entry = self.journal.enter();
-        let entry = entry.map_err(|e| Failed::internal(&format!("{e:#}")))?;
-        let identity = Identity {
-            id: entry.id(),
-            uid_base: range.uid_base,
-            made_ahead: true,
-        };
-        let spec = shape.spec(&shape.nobody(), &identity, self.guest()?)?;
-        let plan = self.plan(&spec)?;
-        if !plan.can_be_made_ahead() {
-            return Ok(None);
-        }
-        let (link, theirs) = link_pair()?;
-        Ok(Some(Job {
-            plan,
-            inputs: StartInputs {
-                link: theirs,
-                workspace: None,
-                // Made in the same thread; the one that waits is for a session.
-                network: None,
-            },
-            link,
-            range,
-            entry,
-        }))
     }
 
     /// The workspace copy of a session, for its owner's porter.
@@ -432,12 +340,20 @@ impl Sandboxes {
         }
     }
 
-    /// Boot probes, made once in this life.
+    /// Boot probes, made once in this life, and what waits at each level now.
     pub(super) fn probe(&mut self) -> Vec<ProbeResult> {
         let uid_base = self.ranges.of_probes();
-        self.probes
-            .get_or_insert_with(|| levels::probe_all(&self.facts, uid_base))
-            .clone()
+        let probes = self
+            .probes
+            .get_or_insert_with(|| levels::probe_all(&self.facts, uid_base));
+        let mut probes = probes.clone();
+        for probe in &mut probes {
+            match self.spares.count(probe.isolation) {
+                0 => {}
+                count => probe.lines.push(format!("made ahead: {count}")),
+            }
+        }
+        probes
     }
 }
 

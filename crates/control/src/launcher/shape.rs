@@ -124,6 +124,11 @@ impl Shape {
         self.limits.disk_bytes
     }
 
+    /// The level.
+    pub(super) fn isolation(&self) -> Isolation {
+        self.isolation
+    }
+
     /// How the workspace comes in.
     pub(super) fn workspace(&self) -> WorkspaceMode {
         self.workspace

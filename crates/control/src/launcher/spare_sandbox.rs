@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 use tokio::time::Instant;
+use torno_policy::grant::Isolation;
 use torno_sandbox::{ClaimError, Plan, Spare, StartInputs, StartStep, Watch};
 
 /// LIMIT: shapes that are remembered; the one that was used longest ago is forgotten.
@@ -91,9 +92,10 @@ impl SpareSandboxes {
         self.due
     }
 
-    /// How many wait.
-    pub(super) fn count(&self) -> usize {
-        self.waiting.len()
+    /// How many wait at one level.
+    pub(super) fn count(&self, isolation: Isolation) -> usize {
+        let of = |(shape, _): &&(Shape, Waiting)| shape.isolation() == isolation;
+        self.waiting.iter().filter(of).count()
     }
 
     /// Gives one of that shape away, waiting for it if it is being made. One that died, or was made

@@ -66,7 +66,9 @@ fn process(spec: &SandboxSpec, facts: &HostFacts) -> Value {
         "user": { "uid": INSIDE_UID, "gid": INSIDE_UID, "umask": 0o022 },
         "args": arguments,
         "env": base_environment().map(assigned).collect::<Vec<_>>(),
-        "cwd": if spec.workspace == Workspace::None { HOME } else { "/workspace" },
+        // Each command says its own. A user-space kernel keeps what it once saw of a directory, and
+        // the workspace may be filled after the boot.
+        "cwd": "/",
         "noNewPrivileges": true,
         "oomScoreAdj": OOM_SCORE,
         "capabilities": {
