@@ -21,7 +21,12 @@ const DEPTH_MAX: usize = 12;
 pub(super) struct Before {
     record: u64,
     sockets: BTreeSet<PathBuf>,
+    /// The sandboxes made ahead, which nobody had.
+    ahead: BTreeSet<String>,
 }
+
+/// Where the launcher's journal of sandboxes made ahead lies, below the sandboxes' directory.
+const AHEAD: &str = ".ahead";
 
 impl Before {
     pub(super) fn look(daemon: &Daemon) -> Result<Self> {
@@ -30,6 +35,7 @@ impl Before {
         Ok(Self {
             record: last.context("an empty record")?,
             sockets: names_in(&daemon.run_directory())?,
+            ahead: ahead(daemon)?,
         })
     }
 
@@ -40,12 +46,16 @@ impl Before {
         restarted: bool,
         name: &str,
     ) -> Result<()> {
-        let (begun, over) = self.sessions(daemon)?;
+        let (mut begun, over) = self.sessions(daemon)?;
         let open: Vec<_> = begun.difference(&over).collect();
         ensure!(
             open.is_empty(),
             "sessions without an end in the record: {open:?}"
         );
+        // A launcher that lives on keeps those that wait.
+        if restarted {
+            begun.extend(self.ahead.iter().cloned());
+        }
         let end = Instant::now() + GONE_WAIT;
         loop {
             let left = self.left(daemon, restarted, &begun, name)?;
@@ -99,12 +109,25 @@ impl Before {
         // begins without any.
         for path in names_in(&daemon.sandboxes())? {
             let removed = path.to_string_lossy().contains("/.removed-");
-            if restarted || removed {
+            let is_journal = path.ends_with(AHEAD);
+            if (restarted && !is_journal) || removed {
                 left.push(format!("directory: {}", path.display()));
             }
         }
+        if restarted {
+            let stale = ahead(daemon)?;
+            let stale = stale.intersection(&self.ahead);
+            left.extend(stale.map(|id| format!("journal: {id}")));
+        }
         Ok(left)
     }
+}
+
+/// The sandboxes in the launcher's journal.
+fn ahead(daemon: &Daemon) -> Result<BTreeSet<String>> {
+    let names = names_in(&daemon.sandboxes().join(AHEAD))?.into_iter();
+    let name = |path: PathBuf| path.file_name()?.to_str().map(str::to_owned);
+    Ok(names.filter_map(name).collect())
 }
 
 /// Processes that belong to the blow's sessions, and roles of a daemon that is no more. A network

@@ -412,6 +412,39 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_moves_into_the_directory_of_a_sandbox_or_stays_as_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let places = Places::new(dir.path().to_owned(), true).unwrap();
+        let session = SessionId::parse("s1").unwrap();
+        places.prepare(&session, Phase::Locked, own()).unwrap();
+        let own = places.path(&session, Phase::Locked);
+        std::fs::create_dir(own.join("src")).unwrap();
+        std::fs::write(own.join("src/main.rs"), "code").unwrap();
+        std::os::unix::fs::symlink("/etc", own.join("link")).unwrap();
+        let made = dir.path().join("made");
+        // What can't cross stays, and then all of it does.
+        let socket = std::os::unix::net::UnixListener::bind(own.join("socket")).unwrap();
+        std::fs::create_dir(&made).unwrap();
+        assert!(!places.adopt(&session, Phase::Locked, &made).unwrap());
+        assert_eq!(std::fs::read_dir(&own).unwrap().count(), 3);
+        assert_eq!(std::fs::read_dir(&made).unwrap().count(), 0);
+        drop(socket);
+        std::fs::remove_file(own.join("socket")).unwrap();
+        let inode = std::os::unix::fs::MetadataExt::ino(&made.metadata().unwrap());
+        assert!(places.adopt(&session, Phase::Locked, &made).unwrap());
+        assert!(!made.exists());
+        let now = own.metadata().unwrap();
+        assert_eq!(std::os::unix::fs::MetadataExt::ino(&now), inode);
+        let read = std::fs::read_to_string(own.join("src/main.rs"));
+        assert_eq!(read.unwrap(), "code");
+        let link = std::fs::read_link(own.join("link")).unwrap();
+        assert_eq!(link, Path::new("/etc"));
+        // Without a directory to move to, nothing moves either.
+        assert!(places.adopt(&session, Phase::Locked, &made).is_err());
+        assert!(own.join("src/main.rs").exists());
+    }
+
+    #[test]
     fn a_tree_that_is_still_written_to_is_removed_once_its_writer_ends() {
         let dir = tempfile::tempdir().unwrap();
         let mut places = Places::new(dir.path().to_owned(), true).unwrap();

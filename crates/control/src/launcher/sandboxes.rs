@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tokio::time::Instant;
 use torno_policy::grant::WorkspaceMode;
 use torno_policy::names::SessionId;
 use torno_policy::standing::Phase;
@@ -177,7 +178,7 @@ impl Sandboxes {
             }
         };
         let disk_bytes = shape.disk_bytes();
-        self.spares.used(shape);
+        self.spares.used(shape, Instant::now());
         self.enter(session, disk_bytes, booted)
     }
 
@@ -300,7 +301,7 @@ impl Sandboxes {
         let Some(life) = self.live.remove(session) else {
             return Ok(());
         };
-        self.spares.session_ended();
+        self.spares.session_ended(Instant::now());
         self.disk.remove(session);
         life.handle
             .remove()

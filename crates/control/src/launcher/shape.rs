@@ -182,12 +182,12 @@ impl Shape {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use torno_policy::names::SessionId;
     use torno_policy::standing::Phase;
 
-    pub(super) fn order() -> SandboxOrder {
+    pub(in super::super) fn order() -> SandboxOrder {
         SandboxOrder {
             session: SessionId::parse("s1").unwrap(),
             phase: Phase::Locked,

@@ -116,26 +116,25 @@ impl SpareSandboxes {
     }
 
     /// A session has this shape now: the next one may have it too.
-    pub(super) fn used(&mut self, shape: Shape) {
+    pub(super) fn used(&mut self, shape: Shape, now: Instant) {
         if self.target == 0 {
             return;
         }
         self.shapes.retain(|(known, _)| *known != shape);
-        self.shapes.insert(0, (shape, Instant::now()));
+        self.shapes.insert(0, (shape, now));
         self.shapes.truncate(SHAPES_MAX);
-        self.due = self.due.min(Instant::now() + AFTER_START);
+        self.due = self.due.min(now + AFTER_START);
     }
 
     /// A session ended: there is time.
-    pub(super) fn session_ended(&mut self) {
+    pub(super) fn session_ended(&mut self, now: Instant) {
         if !self.shapes.is_empty() {
-            self.due = self.due.min(Instant::now() + AFTER_END);
+            self.due = self.due.min(now + AFTER_END);
         }
     }
 
     /// Looks after them; answers of which shape one is to be made.
-    pub(super) fn tend(&mut self) -> Option<Shape> {
-        let now = Instant::now();
+    pub(super) fn tend(&mut self, now: Instant) -> Option<Shape> {
         self.collect();
         self.shapes.retain(|(_, used)| now - *used < IDLE_MAX);
         let before = self.waiting.len();
@@ -288,5 +287,80 @@ impl Watch for Unwanted {
             return Err(io::Error::other("nobody wants it any more"));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shape::{split, tests::order};
+    use super::*;
+
+    /// A shape of its own for each number.
+    fn shape(number: u64) -> Shape {
+        let mut order = order();
+        order.limits.pids = 64 + number;
+        split(order).0
+    }
+
+    #[test]
+    fn with_a_target_of_zero_nothing_is_ever_made() {
+        let now = Instant::now();
+        let mut spares = SpareSandboxes::new(0);
+        spares.used(shape(1), now);
+        spares.session_ended(now);
+        assert!(spares.tend(now).is_none());
+        assert!(spares.due() > now + WAITING_LOOK);
+    }
+
+    #[test]
+    fn the_shape_used_last_comes_first_and_only_so_many_are_remembered() {
+        let now = Instant::now();
+        let mut spares = SpareSandboxes::new(1);
+        for number in 0..=SHAPES_MAX as u64 {
+            spares.used(shape(number), now);
+        }
+        spares.used(shape(2), now);
+        let mut made = Vec::new();
+        while let Some(next) = spares.tend(now) {
+            spares.forget(&next);
+            made.push(next);
+        }
+        assert_eq!(made, [shape(2), shape(4), shape(3), shape(1)]);
+    }
+
+    #[test]
+    fn a_shape_that_nobody_has_had_for_long_is_forgotten() {
+        let now = Instant::now();
+        let mut spares = SpareSandboxes::new(1);
+        spares.used(shape(1), now);
+        spares.used(shape(2), now + IDLE_MAX / 2);
+        let later = now + IDLE_MAX;
+        assert_eq!(spares.tend(later), Some(shape(2)));
+        assert_eq!(spares.tend(now + IDLE_MAX * 2), None);
+        assert!(spares.due() > now + IDLE_MAX * 3);
+    }
+
+    #[test]
+    fn after_a_kill_of_all_none_is_made_before_the_next_session() {
+        let now = Instant::now();
+        let mut spares = SpareSandboxes::new(1);
+        spares.used(shape(1), now);
+        spares.give_up();
+        spares.session_ended(now);
+        assert_eq!(spares.tend(now), None);
+        spares.used(shape(1), now);
+        assert_eq!(spares.tend(now), Some(shape(1)));
+    }
+
+    #[test]
+    fn starts_back_to_back_do_not_put_the_making_off() {
+        let now = Instant::now();
+        let mut spares = SpareSandboxes::new(1);
+        spares.used(shape(1), now);
+        let due = spares.due();
+        spares.used(shape(1), now + AFTER_START / 2);
+        assert_eq!(spares.due(), due);
+        spares.session_ended(now);
+        assert!(spares.due() < due);
     }
 }

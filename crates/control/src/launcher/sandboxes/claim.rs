@@ -6,6 +6,7 @@ use super::super::shape::{Identity, Own, Shape};
 use super::super::spare_sandbox::{Job, Waiting};
 use super::{Booted, Failed, Sandboxes, link_pair};
 use std::os::fd::AsFd;
+use tokio::time::Instant;
 use torno_policy::grant::WorkspaceMode;
 use torno_policy::names::SessionId;
 use torno_policy::standing::Phase;
@@ -14,7 +15,7 @@ use torno_sandbox::{ClaimError, StartInputs};
 impl Sandboxes {
     /// Looks after those that were made ahead, and begins another one where one is missing.
     pub(in super::super) fn tend_spares(&mut self) {
-        let Some(shape) = self.spares.tend() else {
+        let Some(shape) = self.spares.tend(Instant::now()) else {
             return;
         };
         match self.plan_ahead(&shape) {
