@@ -245,6 +245,11 @@ pub enum Event {
     },
     /// A tripwire was on its way out: the session is frozen from here on.
     TripwireSeen(Box<TripwireSeen>),
+    /// The session got a sandbox that was made ahead; one made for it bears its own name.
+    SandboxClaimed {
+        /// The sandbox's name.
+        sandbox: ShortText,
+    },
 }
 
 impl Event {

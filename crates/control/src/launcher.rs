@@ -197,6 +197,7 @@ impl Service<'_> {
                 self.watch_end(&session, phase, started.process);
                 LauncherReply::Started {
                     environment: started.environment,
+                    claimed: started.claimed,
                 }
             }
             LauncherRequest::Kill { session } => {

@@ -243,6 +243,8 @@ pub(crate) enum LauncherReply {
     Started {
         /// The environment of its first process: what every command starts from.
         environment: Vec<(String, String)>,
+        /// Its name, if it was made ahead; otherwise it bears the session's.
+        claimed: Option<String>,
     },
     /// Killed.
     Killed {

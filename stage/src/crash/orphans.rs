@@ -46,12 +46,13 @@ impl Before {
         restarted: bool,
         name: &str,
     ) -> Result<()> {
-        let (mut begun, over) = self.sessions(daemon)?;
+        let [mut begun, over, sandboxes] = self.sessions(daemon)?;
         let open: Vec<_> = begun.difference(&over).collect();
         ensure!(
             open.is_empty(),
             "sessions without an end in the record: {open:?}"
         );
+        begun.extend(sandboxes);
         // A launcher that lives on keeps those that wait.
         if restarted {
             begun.extend(self.ahead.iter().cloned());
@@ -67,9 +68,10 @@ impl Before {
         }
     }
 
-    /// Sessions that began since, and those that the record says are over.
-    fn sessions(&self, daemon: &Daemon) -> Result<(BTreeSet<String>, BTreeSet<String>)> {
-        let (mut begun, mut over) = (BTreeSet::new(), BTreeSet::new());
+    /// Sessions that began since, those that the record says are over, and the sandboxes made ahead
+    /// that they had.
+    fn sessions(&self, daemon: &Daemon) -> Result<[BTreeSet<String>; 3]> {
+        let [mut begun, mut over, mut sandboxes] = <[BTreeSet<String>; 3]>::default();
         for record in daemon.records()? {
             let late = record.get("seq").and_then(Value::as_u64) > Some(self.record);
             let session = record.get("session").and_then(Value::as_str);
@@ -79,11 +81,16 @@ impl Before {
             };
             match kind {
                 "session_begun" => begun.insert(session.to_owned()),
+                "sandbox_claimed" => {
+                    let sandbox = record.pointer("/event/sandbox").and_then(Value::as_str);
+                    sandboxes.extend(sandbox.map(str::to_owned));
+                    true
+                }
                 "session_ended" | "session_killed" => over.insert(session.to_owned()),
                 _ => continue,
             };
         }
-        Ok((begun, over))
+        Ok([begun, over, sandboxes])
     }
 
     fn left(
@@ -125,7 +132,12 @@ impl Before {
 
 /// The sandboxes in the launcher's journal.
 fn ahead(daemon: &Daemon) -> Result<BTreeSet<String>> {
-    let names = names_in(&daemon.sandboxes().join(AHEAD))?.into_iter();
+    let journal = daemon.sandboxes().join(AHEAD);
+    // The launcher makes it when it comes up.
+    if !journal.exists() {
+        return Ok(BTreeSet::new());
+    }
+    let names = names_in(&journal)?.into_iter();
     let name = |path: PathBuf| path.file_name()?.to_str().map(str::to_owned);
     Ok(names.filter_map(name).collect())
 }

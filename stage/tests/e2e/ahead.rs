@@ -27,6 +27,13 @@ pub(crate) fn journal(stage: &Stage) -> Vec<(String, Option<String>)> {
     entries.map(entry).collect()
 }
 
+/// The name of a running session's sandbox.
+pub(crate) fn sandbox_of(stage: &Stage, session: &str) -> String {
+    let all = journal(stage).into_iter();
+    let mut its = all.filter(|(_, claimed)| claimed.as_deref() == Some(session));
+    its.next().map_or_else(|| session.to_owned(), |(id, _)| id)
+}
+
 /// Those that no session has.
 pub(crate) fn unclaimed(stage: &Stage) -> BTreeSet<String> {
     let all = journal(stage).into_iter();

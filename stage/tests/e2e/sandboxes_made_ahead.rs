@@ -19,7 +19,7 @@ tail -n 12 /etc/ssl/certs/ca-certificates.crt | sha256sum
 sha256sum ~/.netrc
 sha256sum ~/.ssh/id_ed25519
 echo $API_TOKEN
-cat /proc/sys/kernel/random/uuid
+cat /proc/sys/kernel/random/uuid 2>/dev/null || cat /proc/sys/kernel/random/boot_id
 python3 -c 'import os; print(os.urandom(16).hex())'";
 /// In each of them.
 const COMMON: &str =

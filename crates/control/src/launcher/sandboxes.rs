@@ -67,6 +67,8 @@ pub(super) struct StartedSandbox {
     /// In the order of [`crate::orders::SandboxReady`].
     pub(super) way_out: Vec<OwnedFd>,
     pub(super) environment: Vec<(String, String)>,
+    /// Its name, if it was made ahead.
+    pub(super) claimed: Option<String>,
     /// A pidfd of its first process.
     pub(super) process: OwnedFd,
 }
@@ -235,6 +237,7 @@ impl Sandboxes {
         let process = process.map_err(|e| Failed::internal(&e.to_string()))?;
         self.disk
             .add(session.clone(), disk_bytes, handle.directories());
+        let claimed = booted.entry.as_ref().map(|entry| entry.id().to_string());
         let life = Life {
             handle,
             found: 0,
@@ -248,6 +251,7 @@ impl Sandboxes {
         Ok(StartedSandbox {
             way_out: vec![tcp_v4, tcp_v6, dns_udp, dns_tcp, proxy, booted.link],
             environment: booted.environment,
+            claimed,
             process,
         })
     }
