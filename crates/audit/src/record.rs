@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is written down: one closed list of events. This is a wire type: its JSON is the record's
-//! line, pinned by `tests/golden/`.
+//! What is written down: one closed list of events. A wire type, pinned by `tests/golden/`.
 //!
 //! No field takes free bytes: names are canonical types of `policy`, everything else is
 //! [`Text`](crate::Text), which escapes and bounds. A query, a header value or a body has no field.
