@@ -81,12 +81,21 @@ pub fn bubblewrap(program: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Runs a command this often, and returns the wall time of each in milliseconds.
+/// How a command is run: how often, and after which pause each time.
+#[derive(Debug, Clone, Copy)]
+pub struct Runs {
+    /// How often.
+    pub count: u32,
+    /// Milliseconds before each.
+    pub pause_ms: u32,
+}
+
+/// Runs a command so often, and returns the wall time of each in milliseconds.
 ///
 /// # Errors
 /// When one of them fails.
 pub fn clock(
-    count: u32,
+    runs: Runs,
     words: &[String],
     kind: Option<RuntimeKind>,
     daemon: &Daemon,
@@ -104,7 +113,8 @@ pub fn clock(
         Command::new(clock)
     };
     let output = command
-        .arg(count.to_string())
+        .arg(runs.count.to_string())
+        .arg(runs.pause_ms.to_string())
         .arg("--")
         .args(words)
         // Only torno looks at these.

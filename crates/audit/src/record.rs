@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is written down: one closed list of events. This is a wire type: its JSON is the record's
-//! line, pinned by `tests/golden/`.
+//! What is written down: one closed list of events. A wire type, pinned by `tests/golden/`.
 //!
 //! No field takes free bytes: names are canonical types of `policy`, everything else is
 //! [`Text`](crate::Text), which escapes and bounds. A query, a header value or a body has no field.
@@ -245,6 +244,11 @@ pub enum Event {
     },
     /// A tripwire was on its way out: the session is frozen from here on.
     TripwireSeen(Box<TripwireSeen>),
+    /// The session got a sandbox that was made ahead; one made for it bears its own name.
+    SandboxClaimed {
+        /// The sandbox's name.
+        sandbox: ShortText,
+    },
 }
 
 impl Event {

@@ -146,6 +146,11 @@ impl Paths {
     pub fn upstreams(&self) -> PathBuf {
         self.config.join("upstreams.toml")
     }
+    /// The daemon's own settings.
+    #[must_use]
+    pub fn settings(&self) -> PathBuf {
+        self.config.join("tornod.toml")
+    }
     /// The organisation's policy.
     #[must_use]
     pub fn organisation(&self) -> PathBuf {

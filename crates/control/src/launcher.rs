@@ -6,12 +6,16 @@
 //! of an accepted policy.
 
 mod disk;
+mod journal;
 mod levels;
 mod over;
 mod places;
+mod ranges;
 mod removal;
 mod sandboxes;
+mod shape;
 mod spare_network;
+mod spare_sandbox;
 
 use crate::orders::{FromSupervisor, LauncherReply, LauncherRequest, SandboxReady};
 use crate::role_channel::{self, exactly, receive};
@@ -96,6 +100,7 @@ pub(crate) async fn run(supervisor: Channel, rights: Result<(), Refusal>) -> any
                 role_channel::send(&desk, &event, &[]).await?;
             }
             () = tokio::time::sleep_until(sandboxes.network.due()) => sandboxes.network.begin(),
+            () = tokio::time::sleep_until(sandboxes.spares.due()) => sandboxes.tend_spares(),
             Some((session, phase)) = endings.recv() => {
                 let event = LauncherReply::SandboxEnded { session, phase };
                 role_channel::send(&desk, &event, &[]).await?;
@@ -192,6 +197,7 @@ impl Service<'_> {
                 self.watch_end(&session, phase, started.process);
                 LauncherReply::Started {
                     environment: started.environment,
+                    claimed: started.claimed,
                 }
             }
             LauncherRequest::Kill { session } => {

@@ -27,6 +27,7 @@ mod orders;
 mod porter;
 mod role_channel;
 mod roles;
+mod settings;
 mod spawn;
 mod supervisor;
 mod upstreams;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use torno_control_api::request::TerminalSize;
 use torno_policy::grant::{FileRules, Isolation, Limits, WorkspaceMode};
-use torno_policy::names::{Generation, SessionId};
+use torno_policy::names::{Generation, SessionId, TenantName};
 use torno_policy::standing::Phase;
 use torno_policy::tripwire::Tripwire;
 
@@ -64,6 +64,8 @@ pub(crate) struct Start {
     pub(crate) guest: PathBuf,
     /// 32 random bytes that notary and dialer share.
     pub(crate) receipt_key: Option<[u8; 32]>,
+    /// Sandboxes that wait for each shape that sessions had last (launcher).
+    pub(crate) pool: usize,
     /// The uid whose people may use the notary's socket, besides root.
     pub(crate) owner_uid: u32,
 }
@@ -217,6 +219,8 @@ pub(crate) enum LauncherRequest {
 pub(crate) struct SandboxOrder {
     pub(crate) session: SessionId,
     pub(crate) phase: Phase,
+    /// Whose session it is.
+    pub(crate) tenant: TenantName,
     pub(crate) isolation: Isolation,
     /// Host directory and where it appears inside.
     pub(crate) also: Vec<(PathBuf, PathBuf)>,
@@ -239,6 +243,8 @@ pub(crate) enum LauncherReply {
     Started {
         /// The environment of its first process: what every command starts from.
         environment: Vec<(String, String)>,
+        /// Its name, if it was made ahead; otherwise it bears the session's.
+        claimed: Option<String>,
     },
     /// Killed.
     Killed {

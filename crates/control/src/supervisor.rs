@@ -14,6 +14,7 @@ mod spare;
 use crate::orders::{FromSupervisor, Order, Start};
 use crate::role_channel::send;
 use crate::roles::{Role, uids};
+use crate::settings::Settings;
 use crate::spawn::{Spawned, User, spawn};
 use crate::upstreams::{Upstreams, read_bounded};
 use anyhow::{Context, bail};
@@ -48,6 +49,7 @@ struct Supervisor {
     root: bool,
     log: String,
     upstreams: Upstreams,
+    settings: Settings,
 }
 
 /// What woke the supervisor up.
@@ -66,6 +68,7 @@ pub(crate) async fn run(paths: &Paths, log: String) -> anyhow::Result<()> {
     places::make(paths, root)?;
     let _lock = places::lock(paths)?;
     let upstreams = Upstreams::load(&paths.upstreams())?;
+    let settings = Settings::load(&paths.settings())?;
     let token = places::operator_token(paths)?;
     let kill = Listener::new(places::listen(&paths.kill_socket())?)?;
     let mut child_ended = signal(SignalKind::child())?;
@@ -79,6 +82,7 @@ pub(crate) async fn run(paths: &Paths, log: String) -> anyhow::Result<()> {
         root,
         log,
         upstreams,
+        settings,
     };
     supervisor.start_standing(paths, token).await?;
     sd_ready();
@@ -156,6 +160,7 @@ impl Supervisor {
             operator_digest: None,
             guest: places::guest(),
             receipt_key: None,
+            pool: 0,
             owner_uid: rustix::process::geteuid().as_raw(),
         };
         let notary = Start {
@@ -171,6 +176,7 @@ impl Supervisor {
         };
         let launcher = Start {
             directory: paths.sandboxes(),
+            pool: self.settings.pool,
             ..start()
         };
         let desk = Start {

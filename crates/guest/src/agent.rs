@@ -57,9 +57,15 @@ async fn serve(settings: Arc<Settings>, limits: Wall) -> anyhow::Result<()> {
         Err(error) => Err(error),
     };
     let mut decoder = HostDecoder::new();
-    tokio::time::timeout(GREETING_WAIT, greeting(&mut link, &mut decoder))
-        .await
-        .context("the host did not greet in time")??;
+    let greeted = greeting(&mut link, &mut decoder);
+    if settings.made_ahead {
+        // For as long as somebody holds the other end.
+        greeted.await?;
+    } else {
+        tokio::time::timeout(GREETING_WAIT, greeted)
+            .await
+            .context("the host did not greet in time")??;
+    }
     let (nursery, mut found, first_keeper) = raised?;
     found.push(limits);
     let hello = GuestMessage::Hello {

@@ -28,11 +28,13 @@ pub(crate) struct Settings {
     pub(crate) writable: Vec<PathBuf>,
     /// Refuse to run anything where landlock's file rules don't hold.
     pub(crate) landlock_required: bool,
+    /// The sandbox was made ahead: the host greets when a session has claimed it.
+    pub(crate) made_ahead: bool,
 }
 
 impl Settings {
     /// Reads `init|keep --workload-uid N --workload-gid N [--workspace DIR] [--writable DIR]…
-    /// [--require-landlock]`.
+    /// [--require-landlock] [--made-ahead]`.
     pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> anyhow::Result<(Role, Self)> {
         let role = match words.next().as_deref() {
             Some("init") => Role::Init,
@@ -45,6 +47,7 @@ impl Settings {
         let mut workspace = PathBuf::from("/workspace");
         let mut writable = Vec::new();
         let mut landlock_required = false;
+        let mut made_ahead = false;
         while let Some(word) = words.next() {
             let mut value = || {
                 words
@@ -57,6 +60,7 @@ impl Settings {
                 "--workspace" => workspace = parse_directory(&value()?)?,
                 "--writable" => writable.push(parse_directory(&value()?)?),
                 "--require-landlock" => landlock_required = true,
+                "--made-ahead" => made_ahead = true,
                 _ => bail!("unknown argument `{word}`; see the launcher's plan"),
             }
         }
@@ -70,6 +74,7 @@ impl Settings {
                 workspace,
                 writable,
                 landlock_required,
+                made_ahead,
             },
         ))
     }
@@ -119,14 +124,14 @@ mod tests {
     fn a_full_command_line_is_read() {
         let (role, settings) = parse(
             "init --workload-uid 1000 --workload-gid 1001 --workspace /w --writable /a \
-             --require-landlock",
+             --require-landlock --made-ahead",
         )
         .unwrap();
         assert_eq!(role, Role::Init);
         assert_eq!((settings.uid.as_raw(), settings.gid.as_raw()), (1000, 1001));
         assert_eq!(settings.workspace, PathBuf::from("/w"));
         assert_eq!(settings.writable, [PathBuf::from("/a")]);
-        assert!(settings.landlock_required);
+        assert!(settings.landlock_required && settings.made_ahead);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! each function here is called by a thread that is then used for nothing else.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use landlock::{
@@ -174,12 +175,23 @@ pub(crate) fn limit_resources() -> Result<Wall, RaiseError> {
 fn restrict_files(settings: &Settings) -> Result<RestrictionStatus, RulesetError> {
     // Reading and executing is left to the mounts; only what changes something is handled.
     let changes = AccessFs::from_write(SCOPE_ABI);
-    Ruleset::default()
-        .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(changes)?
-        .scope(Scope::from_all(SCOPE_ABI))?
-        .create()?
-        .add_rules(path_beneath_rules(writable_places(settings), changes))?
+    let ruleset = || {
+        Ruleset::default()
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(changes)?
+            .scope(Scope::from_all(SCOPE_ABI))?
+            .create()
+    };
+    // Without landlock no place is even opened: a user-space kernel keeps what it saw of a
+    // directory, and the workspace of a sandbox made ahead is filled later.
+    let is_there = Option::<OwnedFd>::from(ruleset()?).is_some();
+    let places = if is_there {
+        writable_places(settings)
+    } else {
+        Vec::new()
+    };
+    ruleset()?
+        .add_rules(path_beneath_rules(places, changes))?
         .restrict_self()
 }
 

@@ -167,6 +167,11 @@ pub enum SessionNote {
         /// What it looked like (a rule's name).
         shape: String,
     },
+    /// It got a sandbox that was made ahead.
+    SandboxClaimed {
+        /// The sandbox's name.
+        sandbox: String,
+    },
 }
 
 /// What the notary replies to the desk.

@@ -178,6 +178,9 @@ impl Notary {
                 place: place.as_str().into(),
                 shape: shape.as_str().into(),
             },
+            SessionNote::SandboxClaimed { sandbox } => Event::SandboxClaimed {
+                sandbox: sandbox.as_str().into(),
+            },
         };
         self.note(vec![(now.entry(Some(id.clone()), event), ())]);
     }

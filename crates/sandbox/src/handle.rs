@@ -53,6 +53,12 @@ impl Handle {
         self.cgroup.memory_kills()
     }
 
+    /// Bytes of memory that the sandbox holds.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.cgroup.memory_bytes()
+    }
+
     /// Stops or continues every process inside.
     ///
     /// # Errors

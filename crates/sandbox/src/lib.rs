@@ -31,6 +31,7 @@ mod rights;
 mod rootless;
 mod runtime;
 mod seccomp;
+mod spare;
 mod spec;
 mod stage;
 mod start;
@@ -47,11 +48,12 @@ pub use guarantees::{Guarantees, Wall, guarantees};
 pub use handle::Handle;
 pub use keeper::keeper_main;
 pub use network::{CAPTURE_PORT, NetworkError, PROXY_PORT, RULESET, SealedNetwork};
-pub use plan::{Plan, PlanError, plan, trust_environment};
+pub use plan::{Plan, PlanError, environment, plan, trust_environment};
 pub use probe::{Missing, probe};
 pub use rights::{Refusal, Rights, SubordinateIds};
 pub use rootless::enter_user_namespace;
 pub use runtime::{Runtime, RuntimeKind};
+pub use spare::{ClaimError, Spare};
 pub use spec::{
     AlsoDirectory, GUEST_PATH, GuestError, HomeFile, INSIDE_UID, Level, SandboxId, SandboxIdError,
     SandboxSpec, UID_RANGE, VerifiedGuest, Workspace, agent_arguments,

@@ -2,12 +2,14 @@
 //! Spec and facts → plan: everything a start will do, as data. Pure; the golden tests print it.
 
 mod also;
+mod claim;
 mod etc;
 mod home;
 mod oci;
 pub(crate) mod rules;
 
 pub use etc::trust_environment;
+pub use oci::environment;
 
 use crate::cgroup::CgroupValues;
 use crate::facts::{HostFacts, RootEntry};

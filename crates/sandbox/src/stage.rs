@@ -4,9 +4,11 @@
 //! sandbox leaves no mount and no file on the host.
 
 mod bind;
+mod door;
 mod workspace;
 
 pub(crate) use bind::Findings;
+pub(crate) use door::Doors;
 pub(crate) use workspace::give_to;
 
 use crate::cgroup::CgroupHost;
@@ -95,8 +97,9 @@ fn attach_at(tree: &OwnedFd, at: BorrowedFd<'_>) -> io::Result<()> {
 
 /// Leaves the host's mounts behind: private copies, /run new, and on a hybrid host no v2 hierarchy:
 /// crun would refuse it, runc would move the sandbox to a place of its own in it. For crun it is
-/// covered, which costs a tenth of taking it away.
-pub(crate) fn enter(kind: RuntimeKind, cgroups: &CgroupHost) -> io::Result<()> {
+/// covered, which costs a tenth of taking it away. Gives the root directory as it lies below the
+/// mount that [`close`] closes.
+pub(crate) fn enter(kind: RuntimeKind, cgroups: &CgroupHost) -> io::Result<OwnedFd> {
     sys::leave_mount_namespace()?;
     mount_change(
         "/",
@@ -118,7 +121,8 @@ pub(crate) fn enter(kind: RuntimeKind, cgroups: &CgroupHost) -> io::Result<()> {
     // A mount of its own, which `close` makes read-only for the host's kernel: a user-space kernel
     // is told that its root is writable, or it would take the workspace for read-only too.
     let root = open_path(Path::new(ROOT))?;
-    attach(&detach(root.as_fd(), false)?, Path::new(ROOT))
+    attach(&detach(root.as_fd(), false)?, Path::new(ROOT))?;
+    Ok(root)
 }
 
 /// Makes the finished root directory read-only; what is mounted on it keeps its own rules. With it

@@ -14,7 +14,7 @@ use crate::network::SealedNetwork;
 use crate::plan::Plan;
 use crate::runtime::{LOG, PID_FILE, RuntimeKind};
 use crate::spec::Workspace;
-use crate::stage::{self, Findings, Sources};
+use crate::stage::{self, Doors, Findings, Sources};
 use crate::sys::{Birth, Entrances};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
@@ -68,6 +68,15 @@ pub fn start_watched(
     inputs: StartInputs,
     watch: &mut dyn Watch,
 ) -> Result<Started, StartError> {
+    start_open(plan, inputs, watch).map(|(started, _)| started)
+}
+
+/// Starts the sandbox and keeps the doors to its files, for who has to write some of them yet.
+pub(crate) fn start_open(
+    plan: &Plan,
+    inputs: StartInputs,
+    watch: &mut dyn Watch,
+) -> Result<(Started, Doors), StartError> {
     if inputs.workspace.is_some() == (plan.workspace == Workspace::None) {
         return Err(StartError::WorkspaceDescriptor);
     }
@@ -108,12 +117,12 @@ pub fn start_watched(
         groups,
         link: inputs.link,
     };
-    let number = in_own_thread(|| staged.run(watch))?;
+    let (number, doors) = in_own_thread(|| staged.run(watch))?;
     see(watch, StartStep::Process)?;
     let process = first_process(number, &cgroup).map_err(at(StartStep::Process))?;
     // A runtime's own helpers are dead by now.
     cgroup.reap();
-    Ok(Started {
+    let started = Started {
         tcp_v4: network.tcp_v4,
         tcp_v6: network.tcp_v6,
         dns_udp: network.dns_udp,
@@ -126,7 +135,8 @@ pub fn start_watched(
             keeper,
             dead: false,
         },
-    })
+    };
+    Ok((started, doors))
 }
 
 /// Makes the caller the parent of what runtimes leave behind, so that it can reap them: for the
@@ -180,7 +190,7 @@ struct Staged<'a> {
 }
 
 impl Staged<'_> {
-    fn run(self, watch: &mut dyn Watch) -> Result<i32, StartError> {
+    fn run(self, watch: &mut dyn Watch) -> Result<(i32, Doors), StartError> {
         let Self {
             plan,
             sources,
@@ -195,12 +205,14 @@ impl Staged<'_> {
                 .and_then(|()| act())
                 .map_err(|source| StartError::Step { step, source })
         };
+        let mut root = None;
         take(StartStep::Stage, &mut || {
             rustix::thread::move_into_link_name_space(
                 network.namespace.as_fd(),
                 Some(rustix::thread::LinkNameSpaceType::Network),
             )?;
-            stage::enter(plan.runtime.kind, &plan.cgroups)
+            root = Some(stage::enter(plan.runtime.kind, &plan.cgroups)?);
+            Ok(())
         })?;
         let mut sources = Some(sources);
         let mut git = Findings::default();
@@ -216,6 +228,9 @@ impl Staged<'_> {
             stage::close()?;
             stage::write_configuration(plan)
         })?;
+        let doors = root.ok_or_else(|| io::ErrorKind::InvalidInput.into());
+        let doors = doors.and_then(|root| Doors::open(root, plan));
+        let doors = doors.map_err(at(StartStep::Tree))?;
         let mut child = None;
         take(StartStep::Runtime, &mut || {
             child = Some(spawn_runtime(plan, &groups, link.as_fd())?);
@@ -226,7 +241,8 @@ impl Staged<'_> {
         if let Some(child) = child {
             wait_for_runtime(plan.runtime.kind, &child, cgroup)?;
         }
-        written_pid().map_err(at(StartStep::Runtime))
+        let number = written_pid().map_err(at(StartStep::Runtime))?;
+        Ok((number, doors))
     }
 }
 

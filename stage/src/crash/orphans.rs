@@ -21,7 +21,12 @@ const DEPTH_MAX: usize = 12;
 pub(super) struct Before {
     record: u64,
     sockets: BTreeSet<PathBuf>,
+    /// The sandboxes made ahead, which nobody had.
+    ahead: BTreeSet<String>,
 }
+
+/// Where the launcher's journal of sandboxes made ahead lies, below the sandboxes' directory.
+const AHEAD: &str = ".ahead";
 
 impl Before {
     pub(super) fn look(daemon: &Daemon) -> Result<Self> {
@@ -30,6 +35,7 @@ impl Before {
         Ok(Self {
             record: last.context("an empty record")?,
             sockets: names_in(&daemon.run_directory())?,
+            ahead: ahead(daemon)?,
         })
     }
 
@@ -40,12 +46,17 @@ impl Before {
         restarted: bool,
         name: &str,
     ) -> Result<()> {
-        let (begun, over) = self.sessions(daemon)?;
+        let [mut begun, over, sandboxes] = self.sessions(daemon)?;
         let open: Vec<_> = begun.difference(&over).collect();
         ensure!(
             open.is_empty(),
             "sessions without an end in the record: {open:?}"
         );
+        begun.extend(sandboxes);
+        // A launcher that lives on keeps those that wait.
+        if restarted {
+            begun.extend(self.ahead.iter().cloned());
+        }
         let end = Instant::now() + GONE_WAIT;
         loop {
             let left = self.left(daemon, restarted, &begun, name)?;
@@ -57,9 +68,10 @@ impl Before {
         }
     }
 
-    /// Sessions that began since, and those that the record says are over.
-    fn sessions(&self, daemon: &Daemon) -> Result<(BTreeSet<String>, BTreeSet<String>)> {
-        let (mut begun, mut over) = (BTreeSet::new(), BTreeSet::new());
+    /// Sessions that began since, those that the record says are over, and the sandboxes made ahead
+    /// that they had.
+    fn sessions(&self, daemon: &Daemon) -> Result<[BTreeSet<String>; 3]> {
+        let [mut begun, mut over, mut sandboxes] = <[BTreeSet<String>; 3]>::default();
         for record in daemon.records()? {
             let late = record.get("seq").and_then(Value::as_u64) > Some(self.record);
             let session = record.get("session").and_then(Value::as_str);
@@ -69,11 +81,16 @@ impl Before {
             };
             match kind {
                 "session_begun" => begun.insert(session.to_owned()),
+                "sandbox_claimed" => {
+                    let sandbox = record.pointer("/event/sandbox").and_then(Value::as_str);
+                    sandboxes.extend(sandbox.map(str::to_owned));
+                    true
+                }
                 "session_ended" | "session_killed" => over.insert(session.to_owned()),
                 _ => continue,
             };
         }
-        Ok((begun, over))
+        Ok([begun, over, sandboxes])
     }
 
     fn left(
@@ -99,12 +116,30 @@ impl Before {
         // begins without any.
         for path in names_in(&daemon.sandboxes())? {
             let removed = path.to_string_lossy().contains("/.removed-");
-            if restarted || removed {
+            let is_journal = path.ends_with(AHEAD);
+            if (restarted && !is_journal) || removed {
                 left.push(format!("directory: {}", path.display()));
             }
         }
+        if restarted {
+            let stale = ahead(daemon)?;
+            let stale = stale.intersection(&self.ahead);
+            left.extend(stale.map(|id| format!("journal: {id}")));
+        }
         Ok(left)
     }
+}
+
+/// The sandboxes in the launcher's journal.
+fn ahead(daemon: &Daemon) -> Result<BTreeSet<String>> {
+    let journal = daemon.sandboxes().join(AHEAD);
+    // The launcher makes it when it comes up.
+    if !journal.exists() {
+        return Ok(BTreeSet::new());
+    }
+    let names = names_in(&journal)?.into_iter();
+    let name = |path: PathBuf| path.file_name()?.to_str().map(str::to_owned);
+    Ok(names.filter_map(name).collect())
 }
 
 /// Processes that belong to the blow's sessions, and roles of a daemon that is no more. A network

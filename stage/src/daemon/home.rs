@@ -14,6 +14,14 @@ impl Daemon {
         self.write(&self.workspace().join(name), content)
     }
 
+    /// Writes the daemon's own settings; they count from its next start.
+    ///
+    /// # Errors
+    /// When they can't be written.
+    pub fn write_settings(&self, content: &str) -> Result<()> {
+        self.write(&self.place("config").join("tornod.toml"), content)
+    }
+
     /// Writes a file of whoever runs this Torno.
     pub(super) fn write(&self, path: &Path, content: &str) -> Result<()> {
         std::fs::write(path, content)

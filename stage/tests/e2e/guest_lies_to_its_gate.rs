@@ -2,6 +2,7 @@
 //! A guest that lies to a running gate loses only itself. The agent of a real sandbox is stopped,
 //! and this test speaks on its end of the link.
 
+use crate::ahead::sandbox_of;
 use crate::ledger::Ledger;
 use crate::roles::{self, Process};
 use crate::stage::{Stage, at_level};
@@ -65,11 +66,13 @@ fn lies() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 /// The agent of a session, stopped, and its end of the link.
-fn take_over(session: &str) -> (Process, UnixStream) {
+fn take_over(stage: &Stage, session: &str) -> (Process, UnixStream) {
+    let sandbox = sandbox_of(stage, session);
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let is_agent = |entry: &fs::DirEntry| {
         let read = |file: &str| fs::read_to_string(entry.path().join(file)).unwrap_or_default();
-        read("cmdline").starts_with("/.torno/torno-guest\0init") && read("cgroup").contains(session)
+        read("cmdline").starts_with("/.torno/torno-guest\0init")
+            && read("cgroup").contains(&sandbox)
     };
     let mut agents = processes.filter(is_agent);
     let number = agents.next().unwrap().file_name();
@@ -143,7 +146,7 @@ fn a_guest_that_lies_loses_only_its_own_session() {
                 std::thread::sleep(Duration::from_millis(20));
             }
             std::thread::sleep(Duration::from_millis(500));
-            let (agent, mut link) = take_over(&session);
+            let (agent, mut link) = take_over(stage, &session);
             say(&mut link, &bytes);
             if lie == "half a frame" {
                 link.shutdown(Shutdown::Write).unwrap();
@@ -172,7 +175,7 @@ fn a_guest_that_floods_fills_no_memory_of_its_gate() {
         let session = begin(stage);
         let [gate] = <[Process; 1]>::try_from(roles::gates(stage)).unwrap();
         let other = begin(stage);
-        let (agent, mut link) = take_over(&session);
+        let (agent, mut link) = take_over(stage, &session);
         // Well-formed output of a command that does not exist: dropped, without an end.
         let output = [&9_u32.to_be_bytes()[..], &[1], &[b'x'; 32 * 1024]].concat();
         let frames = whole(DATA, &output).repeat(32);

@@ -13,6 +13,7 @@
 
 mod addresses;
 mod agent_reaches_allowed_host;
+mod ahead;
 mod an_ordinary_user;
 mod answers_are_searched;
 mod audit_survives_a_crash;
@@ -60,6 +61,7 @@ mod roles_are_refused_what_is_forbidden;
 mod roles_inherit_nothing;
 mod roles_lack_what_is_forbidden;
 mod rules_know_what_is_said;
+mod sandboxes_made_ahead;
 mod scenarios;
 mod search;
 mod signed_requests;

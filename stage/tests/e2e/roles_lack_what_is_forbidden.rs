@@ -2,6 +2,7 @@
 //! Each role lacks what its row in the design forbids, read from `/proc` while a session runs, and
 //! tried where a neighbour could try it: as another role's uid.
 
+use crate::ahead;
 use crate::roles::{Process, processes};
 use crate::stage::{Stage, at_each_level};
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,6 +101,7 @@ fn descriptors_are_exactly_the_roles_own() {
             role: "supervisor",
             number: stage.daemon.pid().unwrap(),
         };
+        ahead::until_waiting(stage, 1);
         for process in roles.iter().chain([&supervisor]) {
             let (role, own) = (process.role, own_descriptors(stage, process.role));
             let end = Instant::now() + SETTLE_WAIT;
@@ -184,11 +186,15 @@ fn own_descriptors(stage: &Stage, role: &str) -> BTreeMap<String, usize> {
         "dialer" => hold("socket", signals + 3),
         "launcher" => {
             // Supervisor, desk, gate; a sandbox's first process and keeper, and the keeper's pipe.
-            // Then the network made ahead: its namespace and five sockets.
-            hold("socket", signals + 3 + 5);
+            // Then the network made ahead: its namespace and five sockets. And the sandbox made
+            // ahead: five sockets and the link, its first process, its keeper's pipe, and the doors
+            // to its root and home directories.
+            hold("socket", signals + 3 + 5 + 6);
             hold("net", 1);
-            hold("anon_inode:[pidfd]", 2);
-            hold("pipe", 1);
+            hold("anon_inode:[pidfd]", 3);
+            hold("pipe", 2);
+            hold("/rootfs", 1);
+            hold("/", 1);
         }
         "desk" => {
             // Supervisor, API listener, notary, launcher, gate.

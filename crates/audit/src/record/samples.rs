@@ -286,6 +286,9 @@ pub(crate) fn every_event() -> Vec<Event> {
     events.extend(session_events());
     events.extend(request_events());
     events.extend(vault_events());
+    events.push(Event::SandboxClaimed {
+        sandbox: ShortText::new("abcdefghijklmnopqrstuvwx23"),
+    });
     events
 }
 
@@ -329,8 +332,9 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         Event::PresetRemoved { .. } => "preset_removed",
         Event::BudgetFrozen { .. } => "budget_frozen",
         Event::TripwireSeen(_) => "tripwire_seen",
+        Event::SandboxClaimed { .. } => "sandbox_claimed",
     }
 }
 
 /// The number of arms of [`kind`].
-pub(crate) const KINDS: usize = 37;
+pub(crate) const KINDS: usize = 38;

@@ -49,6 +49,7 @@ struct Counts {
     open: BTreeMap<RecordSeq, Option<SessionId>>,
     budget_frozen: u64,
     tripwires: u64,
+    claimed: u64,
     records: u64,
 }
 
@@ -90,6 +91,7 @@ impl Counts {
             }
             Event::BudgetFrozen { .. } => self.budget_frozen += 1,
             Event::TripwireSeen(_) => self.tripwires += 1,
+            Event::SandboxClaimed { .. } => self.claimed += 1,
             _ => {}
         }
     }
@@ -124,7 +126,7 @@ impl Counts {
     }
 
     /// Name, kind, help and value of each sum without labels.
-    fn sums(&self) -> [(&'static str, &'static str, &'static str, u64); 10] {
+    fn sums(&self) -> [(&'static str, &'static str, &'static str, u64); 11] {
         let wide = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
         [
             (
@@ -180,6 +182,12 @@ impl Counts {
                 "counter",
                 "Sessions frozen by a tripwire",
                 self.tripwires,
+            ),
+            (
+                "sandboxes_claimed_total",
+                "counter",
+                "Sessions that got a sandbox made ahead",
+                self.claimed,
             ),
             (
                 "records",

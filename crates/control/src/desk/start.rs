@@ -127,7 +127,7 @@ async fn begin(
     wanted: &StartSession,
     level: &ProbeResult,
 ) -> Result<Begun, Failure> {
-    let tenant = TenantName::parse(TENANT).map_err(|e| internal(&e.into()))?;
+    let tenant = tenant()?;
     let choice = Choice {
         isolation: wanted.isolation,
         workspace: wanted.workspace,
@@ -153,6 +153,11 @@ async fn begin(
         DeskReply::Refused { refusal, .. } => Err(of_refusal(&refusal)),
         _ => Err(out_of_turn("notary")),
     }
+}
+
+/// Whose sessions these are.
+fn tenant() -> Result<TenantName, Failure> {
+    TenantName::parse(TENANT).map_err(|e| internal(&e.into()))
 }
 
 /// Ends the session when its wall time is over, or when it was idle too long. Idle means that no

@@ -143,6 +143,31 @@ impl Places {
         merge().map_err(|e| Failed::internal(&format!("the install phase's files: {e:#}")))
     }
 
+    /// Moves what was copied for a session into the empty directory that a sandbox was made over,
+    /// and puts that directory in the place of the session's own. False when it can't be done and
+    /// all is as it was.
+    pub(super) fn adopt(
+        &self,
+        session: &SessionId,
+        phase: Phase,
+        made: &Path,
+    ) -> Result<bool, Failed> {
+        let own = self.path(session, phase);
+        let adopt = || -> anyhow::Result<bool> {
+            let (from, to) = (open_directory(&own)?, open_directory(made)?);
+            let moved = merge_below(from.as_fd(), to.as_fd(), 0)
+                // What did not cross is still there, and then this one doesn't either.
+                .and_then(|()| Ok(rustix::fs::rename(made, &own)?));
+            let Err(error) = moved else {
+                return Ok(true);
+            };
+            tracing::warn!("a workspace could not be moved: {error:#}");
+            merge_below(to.as_fd(), from.as_fd(), 0)?;
+            Ok(false)
+        };
+        adopt().map_err(|e| Failed::internal(&format!("the workspace: {e:#}")))
+    }
+
     /// Refuses what comes for a session after its end: an order that was overtaken by a kill.
     pub(super) fn check_fence(&self, session: &SessionId) -> Result<(), Failed> {
         if self.over.contains(session) {
@@ -384,6 +409,39 @@ mod tests {
             .prepare(&session("s4"), Phase::Locked, own())
             .unwrap();
         places.open(&session("s4"), Phase::Locked).unwrap();
+    }
+
+    #[test]
+    fn a_copy_moves_into_the_directory_of_a_sandbox_or_stays_as_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let places = Places::new(dir.path().to_owned(), true).unwrap();
+        let session = SessionId::parse("s1").unwrap();
+        places.prepare(&session, Phase::Locked, own()).unwrap();
+        let own = places.path(&session, Phase::Locked);
+        std::fs::create_dir(own.join("src")).unwrap();
+        std::fs::write(own.join("src/main.rs"), "code").unwrap();
+        std::os::unix::fs::symlink("/etc", own.join("link")).unwrap();
+        let made = dir.path().join("made");
+        // What can't cross stays, and then all of it does.
+        let socket = std::os::unix::net::UnixListener::bind(own.join("socket")).unwrap();
+        std::fs::create_dir(&made).unwrap();
+        assert!(!places.adopt(&session, Phase::Locked, &made).unwrap());
+        assert_eq!(std::fs::read_dir(&own).unwrap().count(), 3);
+        assert_eq!(std::fs::read_dir(&made).unwrap().count(), 0);
+        drop(socket);
+        std::fs::remove_file(own.join("socket")).unwrap();
+        let inode = std::os::unix::fs::MetadataExt::ino(&made.metadata().unwrap());
+        assert!(places.adopt(&session, Phase::Locked, &made).unwrap());
+        assert!(!made.exists());
+        let now = own.metadata().unwrap();
+        assert_eq!(std::os::unix::fs::MetadataExt::ino(&now), inode);
+        let read = std::fs::read_to_string(own.join("src/main.rs"));
+        assert_eq!(read.unwrap(), "code");
+        let link = std::fs::read_link(own.join("link")).unwrap();
+        assert_eq!(link, Path::new("/etc"));
+        // Without a directory to move to, nothing moves either.
+        assert!(places.adopt(&session, Phase::Locked, &made).is_err());
+        assert!(own.join("src/main.rs").exists());
     }
 
     #[test]

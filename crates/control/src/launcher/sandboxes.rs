@@ -1,24 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The sandboxes of this machine: their lives and their id ranges.
+//! The sandboxes of this machine and their lives.
+
+mod claim;
 
 use super::disk::{DiskWatch, runs_low};
+use super::journal::{self, Entry, Journal};
 use super::levels;
 use super::places::{self, Places};
+use super::ranges::{Range, Ranges};
 use super::removal::remove_tree;
+use super::shape::{self, Identity, Own, Shape};
 use super::spare_network::SpareNetwork;
+use super::spare_sandbox::SpareSandboxes;
 use crate::orders::{ProbeResult, SandboxOrder, Start};
-use crate::roles::uids;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tokio::time::Instant;
 use torno_policy::grant::WorkspaceMode;
 use torno_policy::names::SessionId;
 use torno_policy::standing::Phase;
 use torno_sandbox::{
-    AlsoDirectory, Handle, HomeFile, HostFacts, Paths, Refusal, Rights, SandboxId, SandboxSpec,
-    StartInputs, UID_RANGE, VerifiedGuest, Workspace,
+    Handle, HostFacts, Paths, Plan, Refusal, Rights, SandboxId, SandboxSpec, StartInputs, Started,
+    VerifiedGuest,
 };
 
 /// How often a sandbox's first process is looked at.
@@ -61,6 +67,8 @@ pub(super) struct StartedSandbox {
     /// In the order of [`crate::orders::SandboxReady`].
     pub(super) way_out: Vec<OwnedFd>,
     pub(super) environment: Vec<(String, String)>,
+    /// Its name, if it was made ahead.
+    pub(super) claimed: Option<String>,
     /// A pidfd of its first process.
     pub(super) process: OwnedFd,
 }
@@ -71,19 +79,35 @@ pub(super) struct Sandboxes {
     disk: DiskWatch,
     /// For the next start.
     pub(super) network: SpareNetwork,
+    /// For the next sessions.
+    pub(super) spares: SpareSandboxes,
+    journal: Journal,
     guest: Result<VerifiedGuest, String>,
     facts: HostFacts,
     live: BTreeMap<SessionId, Life>,
-    ranges: BTreeSet<u32>,
-    next_range: u32,
+    ranges: Ranges,
     probes: Option<Vec<ProbeResult>>,
 }
 
+/// A session's sandbox. What it has goes in this order.
 struct Life {
     handle: Handle,
-    range: u32,
     /// Processes that a kill found alive first.
     found: usize,
+    _range: Range,
+    /// Where it was made ahead.
+    _entry: Option<Entry>,
+}
+
+/// A sandbox that runs, before it is entered.
+struct Booted {
+    started: Started,
+    /// Our end of its agent's link.
+    link: OwnedFd,
+    range: Range,
+    /// What every command in it starts from.
+    environment: Vec<(String, String)>,
+    entry: Option<Entry>,
 }
 
 impl Sandboxes {
@@ -107,48 +131,77 @@ impl Sandboxes {
         }
         let nft = facts.rights.is_ok().then(|| facts.nft.clone()).flatten();
         // Only what this directory names is ours: another daemon may run beside us.
-        let ours = places::sessions(&start.directory)?;
+        let mut ours = places::sessions(&start.directory)?;
+        ours.extend(journal::written(&start.directory)?);
         let foreign = |id: &SandboxId| !ours.contains(id.as_str());
         for left in torno_sandbox::sweep(&facts.cgroups, foreign)? {
             tracing::warn!("sandbox {left} of an earlier life was still there; removed");
         }
+        let rights = facts.rights.clone().ok();
         Ok(Self {
-            places: Places::new(start.directory.clone(), facts.rights == Ok(Rights::Root))?,
+            places: Places::new(start.directory.clone(), rights == Some(Rights::Root))?,
             disk,
             guest: load_guest(&start.guest),
             network: SpareNetwork::new(nft),
+            spares: SpareSandboxes::new(start.pool),
+            journal: Journal::begin(&start.directory)?,
             facts,
             live: BTreeMap::new(),
-            ranges: BTreeSet::new(),
-            next_range: 0,
+            ranges: Ranges::new(rights),
             probes: None,
         })
     }
 
-    /// Starts a sandbox.
+    /// Starts a sandbox, or gives the session one of its shape that was made ahead.
     pub(super) fn start(
         &mut self,
         order: SandboxOrder,
         bound: Option<OwnedFd>,
     ) -> Result<StartedSandbox, Failed> {
-        let session = order.session.clone();
-        let disk_bytes = order.limits.disk_bytes;
+        let (session, phase) = (order.session.clone(), order.phase);
         self.places.check_fence(&session)?;
         if self.live.contains_key(&session) {
             return Err(Failed::internal("the session has a sandbox already"));
         }
-        let workspace = match order.workspace {
-            WorkspaceMode::Copy => Some(self.places.open(&session, order.phase)?),
-            WorkspaceMode::Bind => bound,
-            WorkspaceMode::None => None,
+        let (shape, own) = shape::split(order);
+        let claimed = match self.spares.take(&shape) {
+            Some(waiting) => self.claim(&session, phase, (&shape, &own), waiting)?,
+            None => None,
         };
-        let range = self.take_range()?;
-        let uid_base = self.uid_base(range);
-        let spec = self.spec(order, uid_base)?;
-        let plan = torno_sandbox::plan(&spec, &self.facts)
-            .map_err(|e| Failed::new("sandbox_refused", &e, "change the policy's [sandbox]"))?;
-        let environment = environment_of(plan.config());
-        let (ours, theirs) = link_pair()?;
+        let booted = match claimed {
+            Some(booted) => booted,
+            None => {
+                let workspace = match shape.workspace() {
+                    WorkspaceMode::Copy => Some(self.places.open(&session, phase)?),
+                    WorkspaceMode::Bind => bound,
+                    WorkspaceMode::None => None,
+                };
+                self.boot(&session, (&shape, &own), workspace)?
+            }
+        };
+        let disk_bytes = shape.disk_bytes();
+        self.spares.used(shape, Instant::now());
+        self.enter(session, disk_bytes, booted)
+    }
+
+    /// Boots one for this session.
+    fn boot(
+        &mut self,
+        session: &SessionId,
+        (shape, own): (&Shape, &Own),
+        workspace: Option<OwnedFd>,
+    ) -> Result<Booted, Failed> {
+        let range = self.ranges.take()?;
+        let id =
+            SandboxId::parse(session.as_str()).map_err(|e| Failed::internal(&e.to_string()))?;
+        let identity = Identity {
+            id: &id,
+            uid_base: range.uid_base,
+            made_ahead: false,
+        };
+        let spec = shape.spec(own, &identity, self.guest()?)?;
+        let plan = self.plan(&spec)?;
+        let (link, theirs) = link_pair()?;
         let inputs = StartInputs {
             link: theirs,
             workspace,
@@ -156,33 +209,49 @@ impl Sandboxes {
         };
         let started = torno_sandbox::start(&plan, inputs)
             .map_err(|e| Failed::new("sandbox_failed", &e, "run `torno doctor`"))?;
-        let process = started.handle.process().try_clone_to_owned();
+        Ok(Booted {
+            started,
+            link,
+            range,
+            environment: torno_sandbox::environment(&spec),
+            entry: None,
+        })
+    }
+
+    /// Enters a sandbox as a session's.
+    fn enter(
+        &mut self,
+        session: SessionId,
+        disk_bytes: u64,
+        booted: Booted,
+    ) -> Result<StartedSandbox, Failed> {
+        let Started {
+            tcp_v4,
+            tcp_v6,
+            dns_udp,
+            dns_tcp,
+            proxy,
+            handle,
+        } = booted.started;
+        let process = handle.process().try_clone_to_owned();
         let process = process.map_err(|e| Failed::internal(&e.to_string()))?;
-        self.ranges.insert(range);
-        let groups = started.handle.directories();
-        self.disk.add(session.clone(), disk_bytes, groups);
-        self.live.insert(
-            session,
-            Life {
-                handle: started.handle,
-                range,
-                found: 0,
-            },
-        );
-        let tcp_v6 = started.tcp_v6.ok_or_else(|| {
+        self.disk
+            .add(session.clone(), disk_bytes, handle.directories());
+        let claimed = booted.entry.as_ref().map(|entry| entry.id().to_string());
+        let life = Life {
+            handle,
+            found: 0,
+            _range: booted.range,
+            _entry: booted.entry,
+        };
+        self.live.insert(session, life);
+        let tcp_v6 = tcp_v6.ok_or_else(|| {
             Failed::internal("this kernel has no IPv6, so IPv6 dials can't be seen; enable it")
         })?;
-        let way_out = vec![
-            started.tcp_v4,
-            tcp_v6,
-            started.dns_udp,
-            started.dns_tcp,
-            started.proxy,
-            ours,
-        ];
         Ok(StartedSandbox {
-            way_out,
-            environment,
+            way_out: vec![tcp_v4, tcp_v6, dns_udp, dns_tcp, proxy, booted.link],
+            environment: booted.environment,
+            claimed,
             process,
         })
     }
@@ -194,70 +263,17 @@ impl Sandboxes {
         self.places.open(session, Phase::Locked)
     }
 
-    fn spec(&self, order: SandboxOrder, uid_base: u32) -> Result<SandboxSpec, Failed> {
-        let guest = self.guest.clone().map_err(|message| Failed {
+    fn guest(&self) -> Result<VerifiedGuest, Failed> {
+        self.guest.clone().map_err(|message| Failed {
             code: "guest_unusable".to_owned(),
             message,
             hint: "install torno, tornod and torno-guest of one build together".to_owned(),
-        })?;
-        let id = SandboxId::parse(order.session.as_str())
-            .map_err(|e| Failed::internal(&e.to_string()))?;
-        let also = order
-            .also
-            .into_iter()
-            .map(|(host, inside)| AlsoDirectory { host, inside });
-        let home = order.home.into_iter();
-        let home = home.map(|(below, text)| HomeFile { below, text });
-        Ok(SandboxSpec {
-            id,
-            level: levels::of(order.isolation)?,
-            also: also.collect(),
-            workspace: match order.workspace {
-                WorkspaceMode::Copy => Workspace::Copy,
-                WorkspaceMode::Bind => Workspace::Bind,
-                WorkspaceMode::None => Workspace::None,
-            },
-            files: order.files,
-            env: order.env,
-            git_hosts: order.git_hosts,
-            limits: order.limits,
-            ca_pem: order.ca_pem,
-            home: home.collect(),
-            uid_base,
-            guest,
-            guest_arguments: levels::guest_arguments(order.workspace, order.isolation),
         })
     }
 
-    /// Where a range begins, in the launcher's ids.
-    fn uid_base(&self, range: u32) -> u32 {
-        match self.facts.rights {
-            Ok(Rights::Namespace(ids)) => ids.base(range),
-            Ok(Rights::Root) | Err(_) => uids::SANDBOXES + range * UID_RANGE,
-        }
-    }
-
-    /// How many there are, besides the one for probes.
-    fn ranges_max(&self) -> u32 {
-        match self.facts.rights {
-            Ok(Rights::Namespace(ids)) => ids.ranges(),
-            Ok(Rights::Root) | Err(_) => uids::SANDBOX_RANGES,
-        }
-    }
-
-    /// A range of host ids that no live sandbox has.
-    fn take_range(&mut self) -> Result<u32, Failed> {
-        let ranges = self.ranges_max();
-        for _ in 0..ranges {
-            let range = self.next_range;
-            self.next_range = (range + 1) % ranges;
-            if !self.ranges.contains(&range) {
-                return Ok(range);
-            }
-        }
-        Err(Failed::internal(
-            "every range of user ids is taken by a live sandbox",
-        ))
+    fn plan(&self, spec: &SandboxSpec) -> Result<Plan, Failed> {
+        torno_sandbox::plan(spec, &self.facts)
+            .map_err(|e| Failed::new("sandbox_refused", &e, "change the policy's [sandbox]"))
     }
 
     /// Kills a session's sandbox: processes before and after.
@@ -279,6 +295,9 @@ impl Sandboxes {
         for (_, life) in self.live.iter_mut().filter(|(id, _)| wanted(id)) {
             life.found = life.found.max(life.handle.kill().alive_before);
         }
+        if session.is_none() {
+            self.spares.give_up();
+        }
     }
 
     /// Removes a session's sandbox; its directories stay.
@@ -286,7 +305,7 @@ impl Sandboxes {
         let Some(life) = self.live.remove(session) else {
             return Ok(());
         };
-        self.ranges.remove(&life.range);
+        self.spares.session_ended(Instant::now());
         self.disk.remove(session);
         life.handle
             .remove()
@@ -326,12 +345,20 @@ impl Sandboxes {
         }
     }
 
-    /// Boot probes, made once in this life.
+    /// Boot probes, made once in this life, and what waits at each level now.
     pub(super) fn probe(&mut self) -> Vec<ProbeResult> {
-        let uid_base = self.uid_base(self.ranges_max());
-        self.probes
-            .get_or_insert_with(|| levels::probe_all(&self.facts, uid_base))
-            .clone()
+        let uid_base = self.ranges.of_probes();
+        let probes = self
+            .probes
+            .get_or_insert_with(|| levels::probe_all(&self.facts, uid_base));
+        let mut probes = probes.clone();
+        for probe in &mut probes {
+            match self.spares.count(probe.isolation) {
+                0 => {}
+                count => probe.lines.push(format!("made ahead: {count}")),
+            }
+        }
+        probes
     }
 }
 
@@ -350,19 +377,6 @@ fn load_guest(path: &Path) -> Result<VerifiedGuest, String> {
     let digest = option_env!("TORNO_GUEST_SHA256")
         .ok_or_else(|| "this tornod was built without its guest agent".to_owned())?;
     VerifiedGuest::load(path, digest).map_err(|e| e.to_string())
-}
-
-/// The first process's environment, as the plan has it.
-fn environment_of(config: &str) -> Vec<(String, String)> {
-    let config: serde_json::Value = serde_json::from_str(config).unwrap_or_default();
-    let entries = config
-        .pointer("/process/env")
-        .and_then(|env| env.as_array());
-    let pair = |entry: &serde_json::Value| {
-        let (name, value) = entry.as_str()?.split_once('=')?;
-        Some((name.to_owned(), value.to_owned()))
-    };
-    entries.into_iter().flatten().filter_map(pair).collect()
 }
 
 fn link_pair() -> Result<(OwnedFd, OwnedFd), Failed> {

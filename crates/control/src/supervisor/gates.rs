@@ -139,6 +139,7 @@ impl Supervisor {
             operator_digest: None,
             guest: "/".into(),
             receipt_key: None,
+            pool: 0,
             owner_uid: 0,
         }));
         send(&gate.channel, &start, &[]).await?;

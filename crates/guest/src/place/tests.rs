@@ -15,6 +15,7 @@ fn settings(workspace: &Path) -> Settings {
         workspace: workspace.to_path_buf(),
         writable: Vec::new(),
         landlock_required: false,
+        made_ahead: false,
     }
 }
 

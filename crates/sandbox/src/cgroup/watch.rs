@@ -6,6 +6,19 @@ use std::fs;
 use std::io;
 
 impl Cgroup {
+    /// Bytes of memory that the group holds, as the kernel counts them; 0 where it can't be read.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        let memory = self.v1.iter().find(|(name, _)| name == "memory");
+        let file = match (memory, &self.unified) {
+            (Some((_, group)), _) => group.join("memory.usage_in_bytes"),
+            (None, Some(group)) => group.join("memory.current"),
+            (None, None) => return 0,
+        };
+        let text = fs::read_to_string(file).unwrap_or_default();
+        text.trim().parse().unwrap_or_default()
+    }
+
     /// Processes that the kernel killed because the group was out of memory.
     #[must_use]
     pub fn memory_kills(&self) -> u64 {

@@ -65,8 +65,10 @@ fn process(spec: &SandboxSpec, facts: &HostFacts) -> Value {
         "terminal": false,
         "user": { "uid": INSIDE_UID, "gid": INSIDE_UID, "umask": 0o022 },
         "args": arguments,
-        "env": environment(spec),
-        "cwd": if spec.workspace == Workspace::None { HOME } else { "/workspace" },
+        "env": base_environment().map(assigned).collect::<Vec<_>>(),
+        // Each command says its own. A user-space kernel keeps what it once saw of a directory, and
+        // the workspace may be filled after the boot.
+        "cwd": "/",
         "noNewPrivileges": true,
         "oomScoreAdj": OOM_SCORE,
         "capabilities": {
@@ -86,9 +88,9 @@ const OOM_SCORE: i32 = 500;
 /// LIMIT: what libraries lock for their own keys; pinned pages can't be reclaimed.
 const MEMLOCK_BYTES: u64 = 64 << 10;
 
-/// The base variables, the trust kit, then the session's own; a later one of the same name wins.
-fn environment(spec: &SandboxSpec) -> Vec<String> {
-    let mut variables: Vec<(String, String)> = [
+/// The base variables and the trust kit: all that the first process gets.
+fn base_environment() -> impl Iterator<Item = (&'static str, &'static str)> {
+    [
         ("PATH", "/usr/bin:/usr/sbin:/bin:/sbin"),
         ("HOME", HOME),
         ("USER", "agent"),
@@ -99,16 +101,24 @@ fn environment(spec: &SandboxSpec) -> Vec<String> {
     ]
     .into_iter()
     .chain(etc::trust_environment())
-    .map(|(name, value)| (name.to_owned(), value.to_owned()))
-    .collect();
+}
+
+fn assigned((name, value): (&str, &str)) -> String {
+    format!("{name}={value}")
+}
+
+/// What every command starts from: the base variables, the trust kit, then the session's own; a
+/// later one of the same name wins.
+#[must_use]
+pub fn environment(spec: &SandboxSpec) -> Vec<(String, String)> {
+    let mut variables: Vec<(String, String)> = base_environment()
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
     for (name, value) in &spec.env {
         variables.retain(|(known, _)| known != name);
         variables.push((name.clone(), value.clone()));
     }
     variables
-        .iter()
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect()
 }
 
 /// What lives in memory shares the disk limit: home and /tmp have a third each, an empty workspace

@@ -51,23 +51,20 @@ impl Attempt<'_> {
         self.still_starting()?;
         let (hidden, bound) = self.workspace(given.workspace, fingerprints).await?;
         for (place, shape) in &hidden {
-            let note = SessionNote::Hidden {
-                place: place.clone(),
-                shape: shape.clone(),
-            };
-            let message = DeskMessage::Note {
-                session: self.session.clone(),
-                note,
-            };
-            self.desk
-                .notary
-                .tell(&message)
-                .await
-                .map_err(|e| internal(&e))?;
+            let (place, shape) = (place.clone(), shape.clone());
+            self.note(SessionNote::Hidden { place, shape }).await?;
         }
         self.sandbox(Phase::Locked, ca_pem, bound).await?;
         gate.guest().await.map_err(|e| internal(&e))?;
         Ok(hidden)
+    }
+
+    /// Has something of the start written down.
+    async fn note(&self, note: SessionNote) -> Result<(), Failure> {
+        let session = self.session.clone();
+        let message = DeskMessage::Note { session, note };
+        let told = self.desk.notary.tell(&message).await;
+        told.map_err(|e| internal(&e))
     }
 
     /// A fresh gate for this session, with a CA of its own.
@@ -117,6 +114,7 @@ impl Attempt<'_> {
         let order = LauncherRequest::Start(Box::new(SandboxOrder {
             session: self.session.clone(),
             phase,
+            tenant: super::tenant()?,
             isolation: self.isolation,
             also: also_directories(&shape.also, &self.wanted.also)?,
             workspace: shape.workspace,
@@ -128,11 +126,17 @@ impl Attempt<'_> {
             home: tripwires::files(wires),
         }));
         match self.launcher(&order, bound).await?.0 {
-            LauncherReply::Started { environment } => {
+            LauncherReply::Started {
+                environment,
+                claimed,
+            } => {
                 self.desk
                     .sessions
                     .with(self.session, |row| row.environment = environment);
-                Ok(())
+                match claimed {
+                    Some(sandbox) => self.note(SessionNote::SandboxClaimed { sandbox }).await,
+                    None => Ok(()),
+                }
             }
             _ => Err(out_of_turn("launcher")),
         }

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The journal of sandboxes that are made ahead: a directory with the sandbox's name, made before
+//! anything of it and gone after everything of it, so that a launcher that starts after a crash
+//! finds what the one before it had. At the claim it learns whose the sandbox is.
+
+use super::places::open_directory;
+use super::removal::remove_tree;
+use super::sandboxes::Failed;
+use anyhow::Context;
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use torno_policy::names::SessionId;
+use torno_sandbox::SandboxId;
+
+/// Beside the sessions' directories; no session is called so.
+const AHEAD: &str = ".ahead";
+/// In an entry: the session that claimed it.
+const SESSION: &str = "session";
+/// In an entry until the claim: the empty directory that the sandbox has as its workspace.
+const WORKSPACE: &str = "workspace";
+
+/// The sandboxes that an earlier life wrote down.
+pub(super) fn written(directory: &Path) -> anyhow::Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    let entries = match std::fs::read_dir(directory.join(AHEAD)) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(names),
+        entries => entries.context("the journal of sandboxes made ahead")?,
+    };
+    for entry in entries {
+        names.extend(entry?.file_name().to_str().map(str::to_owned));
+    }
+    Ok(names)
+}
+
+/// The journal of this life.
+pub(super) struct Journal(PathBuf);
+
+/// One sandbox in it, for as long as this lives.
+pub(super) struct Entry {
+    id: SandboxId,
+    path: PathBuf,
+}
+
+impl Journal {
+    /// Begins it, in the sandboxes' directory, which holds nothing of an earlier life any more.
+    pub(super) fn begin(directory: &Path) -> anyhow::Result<Self> {
+        let own = directory.join(AHEAD);
+        make(&own).with_context(|| format!("`{}`", own.display()))?;
+        Ok(Self(own))
+    }
+
+    /// Writes a new sandbox down.
+    pub(super) fn enter(&self) -> anyhow::Result<Entry> {
+        let mut random = [0_u8; 16];
+        getrandom::fill(&mut random).context("no random bytes")?;
+        let name = data_encoding::BASE32_NOPAD
+            .encode(&random)
+            .to_ascii_lowercase();
+        let id = SandboxId::parse(&name)?;
+        let path = self.0.join(name);
+        make(&path).with_context(|| format!("`{}`", path.display()))?;
+        Ok(Entry { id, path })
+    }
+}
+
+impl Entry {
+    /// The sandbox's name.
+    pub(super) fn id(&self) -> &SandboxId {
+        &self.id
+    }
+
+    /// Where its workspace lies until the claim.
+    pub(super) fn workspace(&self) -> PathBuf {
+        self.path.join(WORKSPACE)
+    }
+
+    /// Makes its workspace, empty, and opens it.
+    pub(super) fn make_workspace(&self) -> Result<OwnedFd, Failed> {
+        let path = self.workspace();
+        let made = make(&path).with_context(|| format!("`{}`", path.display()));
+        made.and_then(|()| open_directory(&path))
+            .map_err(|e| Failed::internal(&format!("{e:#}")))
+    }
+
+    /// Writes down whose it is from now on.
+    pub(super) fn claimed_by(&self, session: &SessionId) -> std::io::Result<()> {
+        std::fs::write(self.path.join(SESSION), session.as_str())
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if let Err(error) = remove_tree(&self.path) {
+            tracing::error!(
+                "`{}`: {error}; the next start removes it",
+                self.path.display()
+            );
+        }
+    }
+}
+
+fn make(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().mode(0o700).create(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_there_before_its_sandbox_and_gone_after_it() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(written(dir.path()).unwrap(), BTreeSet::new());
+        let journal = Journal::begin(dir.path()).unwrap();
+        let (kept, other) = (journal.enter().unwrap(), journal.enter().unwrap());
+        assert_ne!(kept.id(), other.id());
+        kept.claimed_by(&SessionId::parse("s1").unwrap()).unwrap();
+        drop(other);
+        let names = BTreeSet::from([kept.id().to_string()]);
+        assert_eq!(written(dir.path()).unwrap(), names);
+        let whose = dir
+            .path()
+            .join(AHEAD)
+            .join(kept.id().as_str())
+            .join(SESSION);
+        assert_eq!(std::fs::read_to_string(whose).unwrap(), "s1");
+        drop(kept);
+        assert_eq!(written(dir.path()).unwrap(), BTreeSet::new());
+    }
+}

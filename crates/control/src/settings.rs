@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The daemon's own settings, `tornod.toml`: what it costs, never what it allows. Read once, before
+//! any role starts; without the file the defaults hold.
+//!
+//! ```toml
+//! pool = 1     # sandboxes that wait for each kind of session that ran last; 0 makes none ahead
+//! ```
+
+use crate::upstreams::read_bounded;
+use anyhow::{Context, ensure};
+use serde::Deserialize;
+use std::path::Path;
+
+/// LIMIT: sandboxes that wait for one kind of session; the launcher bounds all of them together.
+const POOL_MAX: usize = 8;
+
+/// The settings.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Settings {
+    /// Sandboxes that are made ahead for each shape.
+    pub(crate) pool: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { pool: 1 }
+    }
+}
+
+impl Settings {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// When it can't be read, others may write it, or it says what is no setting.
+    pub(crate) fn load(path: &Path) -> anyhow::Result<Self> {
+        let Some(text) = read_bounded(path)? else {
+            return Ok(Self::default());
+        };
+        let settings = Self::parse(&text);
+        settings.with_context(|| format!("`{}`", path.display()))
+    }
+
+    fn parse(text: &str) -> anyhow::Result<Self> {
+        let settings: Self = toml::from_str(text)?;
+        ensure!(
+            settings.pool <= POOL_MAX,
+            "`pool` is {}, and {POOL_MAX} is the most: write a smaller number",
+            settings.pool
+        );
+        Ok(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_file_one_of_each_shape_waits_and_zero_makes_none() {
+        let none = Settings::load(Path::new("/nonexistent/tornod.toml")).unwrap();
+        assert_eq!(none, Settings { pool: 1 });
+        assert_eq!(Settings::parse("").unwrap(), none);
+        assert_eq!(Settings::parse("pool = 0").unwrap().pool, 0);
+    }
+
+    #[test]
+    fn what_is_no_setting_is_refused() {
+        for bad in ["pool = 9", "pool = -1", "pool = \"1\"", "pools = 1"] {
+            assert!(Settings::parse(bad).is_err(), "{bad}");
+        }
+    }
+}
