@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a request says is read when the notary wants it, and leaves as it came.
 
+use super::super::making::MAKING_MAX;
 use super::stage::*;
 use crate::normalize::CONTENT_BYTES_MAX;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
 use torno_policy::Reason;
 use torno_policy::facts::{Content, ContentKind, GraphqlOperation, Unread};
 
@@ -168,6 +171,24 @@ async fn what_no_rule_reads_streams_as_before() {
     let heard = stage.send(post("/v1", "", &body)).await;
     assert!(heard.ends_with("ok"), "{heard}");
     assert_eq!(stage.notary.asked.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn while_bodies_are_waited_for_others_may_connect() {
+    let stage = stage(judge(), fixed(OK)).await;
+    let mut waiting = Vec::new();
+    for _ in 0..MAKING_MAX {
+        let mut client = stage.secure().await;
+        let head = post("/graphql", "", &" ".repeat(20));
+        let (head, _) = head.split_at(head.len() - 20);
+        client.write_all(head.as_bytes()).await.unwrap();
+        waiting.push(client);
+    }
+    while stage.notary.asked.lock().unwrap().len() < MAKING_MAX {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(stage.send(get("/")).await.ends_with("ok"));
+    assert_eq!(stage.origin.count(), 1);
 }
 
 #[tokio::test]

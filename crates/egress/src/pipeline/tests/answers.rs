@@ -145,6 +145,27 @@ async fn a_minted_value_that_can_not_be_kept_does_not_come_in() {
 }
 
 #[tokio::test]
+async fn an_answer_that_unpacks_to_more_than_is_looked_at_does_not_come_in() {
+    let text = |length| {
+        format!(
+            "{{\"a\":\"{}\",\"access_token\":\"{TOKEN}\"}}",
+            "s".repeat(length)
+        )
+    };
+    // Packed, both are far below what is read of an answer.
+    for (length, status) in [(200_000, "200"), (1_100_000, "502")] {
+        let packed = gzip(text(length).as_bytes());
+        let fields = "Content-Type: application/json\r\nContent-Encoding: gzip\r\n";
+        let stage = stage(Notary::bearer(), fixed(answer(fields, &packed))).await;
+        let heard = stage.send(post("/token")).await;
+        assert!(heard.starts_with(&format!("HTTP/1.1 {status}")), "{length}");
+        assert!(!heard.contains(TOKEN), "{length}");
+        let minted = stage.notary.minted.lock().unwrap().len();
+        assert_eq!(minted, usize::from(status == "200"), "{length}");
+    }
+}
+
+#[tokio::test]
 async fn an_answer_that_mints_nothing_is_the_same_whatever_its_length() {
     for length in [0, 1, 65_535, 65_536, 65_537, 200_000] {
         let text = "Z".repeat(length);
