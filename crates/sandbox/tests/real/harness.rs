@@ -127,14 +127,8 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn of(spec: &SandboxSpec, facts: &HostFacts, workspace: Option<OwnedFd>) -> Self {
         let plan = plan(spec, facts).unwrap();
-        let (host, inside) = UnixStream::pair().unwrap();
-        host.set_read_timeout(Some(Duration::from_secs(30)))
-            .unwrap();
-        let inputs = StartInputs {
-            link: inside.into(),
-            workspace,
-            network: None,
-        };
+        let is_given = workspace.is_some();
+        let (host, inputs) = inputs(workspace);
         let started = start(&plan, inputs).unwrap_or_else(|error| {
             panic!(
                 "{error}: {}",
@@ -143,10 +137,17 @@ impl Running {
                     .unwrap_or_default()
             )
         });
-        Self {
-            started,
-            link: host,
+        let mut running = Self::begun(started, host);
+        if is_given {
+            // The first process starts in `/`, as the agent does.
+            running.run("import os; os.chdir('/workspace')");
         }
+        running
+    }
+
+    /// One that was started already.
+    pub(crate) fn begun(started: Started, link: UnixStream) -> Self {
+        Self { started, link }
     }
 
     pub(crate) fn new(level: Level) -> Option<Self> {
@@ -186,6 +187,19 @@ impl Running {
         self.send(code);
         self.answer().trim_end().to_owned()
     }
+}
+
+/// What a start is given, and our end of its link.
+pub(crate) fn inputs(workspace: Option<OwnedFd>) -> (UnixStream, StartInputs) {
+    let (host, inside) = UnixStream::pair().unwrap();
+    host.set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    let inputs = StartInputs {
+        link: inside.into(),
+        workspace,
+        network: None,
+    };
+    (host, inputs)
 }
 
 /// What of the sandboxes can be seen on the host: mounts and groups.

@@ -17,4 +17,5 @@ mod inside;
 mod lifetime;
 mod network;
 mod rootless;
+mod spare;
 mod workspace;
