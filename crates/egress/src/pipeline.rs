@@ -37,7 +37,7 @@ use ahead::Asked;
 pub(crate) use ahead::room;
 use client::{Client, Next};
 use guard::unwound;
-use making::{MAKING_MAX, Making};
+use making::{MAKING_MAX, is_aged};
 use rustls::RootCertStore;
 use rustls::crypto::SecureRandom;
 use std::fmt;
@@ -223,18 +223,22 @@ impl Pipeline {
         request: &mut Request,
         mut upload: Upload,
     ) -> Result<Next, Stop> {
-        let idle = self.pool.take(&request.facts.endpoint, request.protocol);
-        let mut tried = self.exchange(client, request, &mut upload, idle).await;
-        if let Err(Stop::Aged) = tried {
-            let made = self.pool.take(&request.facts.endpoint, request.protocol);
-            tried = self.exchange(client, request, &mut upload, made).await;
-        }
-        match tried {
-            Err(Stop::Stale) if request.is_repeatable() => {
-                upload = Upload::new(request.framing);
-                self.exchange(client, request, &mut upload, None).await
+        let mut idle = self.pool.take(&request.facts.endpoint, request.protocol);
+        let (mut may_repeat, mut may_renew) = (request.is_repeatable(), true);
+        loop {
+            match self.exchange(client, request, &mut upload, idle).await {
+                Err(Stop::Stale) if may_repeat => {
+                    // The one that is made now may take long as well.
+                    (may_repeat, may_renew) = (false, true);
+                    upload = Upload::new(request.framing);
+                    idle = None;
+                }
+                Err(Stop::Aged) if may_renew => {
+                    may_renew = false;
+                    idle = self.pool.take(&request.facts.endpoint, request.protocol);
+                }
+                other => return other,
             }
-            other => other,
         }
     }
 
@@ -252,6 +256,7 @@ impl Pipeline {
             granted,
             idle,
             place,
+            asked,
         } = asking.await?;
         let request = &*request;
 
@@ -266,7 +271,7 @@ impl Pipeline {
                     .connect(&self.ports, (&granted.allowed, request.protocol), at_hand);
             let mut upstream = connecting.await?;
             reporter.dialled(&upstream);
-            if granted.allowed.unlock && place.as_ref().is_some_and(Making::is_aged) {
+            if granted.allowed.unlock && !upstream.is_reused && is_aged(asked) {
                 self.pool.put(upstream);
                 return Err(Stop::Aged);
             }

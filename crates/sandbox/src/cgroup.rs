@@ -135,6 +135,14 @@ impl CgroupHost {
         host
     }
 
+    /// Where a sandbox's group lies, or would.
+    #[must_use]
+    pub fn groups_of(&self, id: &SandboxId) -> Vec<PathBuf> {
+        let parents = self.unified.iter();
+        let parents = parents.chain(self.v1.iter().map(|(_, parent)| parent));
+        parents.map(|parent| parent.join(group_name(id))).collect()
+    }
+
     /// Makes the group and writes the limits.
     ///
     /// # Errors
@@ -201,13 +209,7 @@ pub fn sweep(host: &CgroupHost, keep: impl Fn(&SandboxId) -> bool) -> io::Result
         .filter(|id| !keep(id))
         .collect();
     for id in &names {
-        let all = host
-            .unified
-            .iter()
-            .chain(host.v1.iter().map(|(_, parent)| parent));
-        let made = all
-            .map(|parent| parent.join(group_name(id)))
-            .filter(|path| path.exists());
+        let made = host.groups_of(id).into_iter().filter(|path| path.exists());
         let group = Cgroup::of_directories(made.collect());
         if group.kill().alive_after > 0 {
             return Err(io::Error::other(

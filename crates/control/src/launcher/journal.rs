@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use torno_policy::names::SessionId;
-use torno_sandbox::SandboxId;
+use torno_sandbox::{CgroupHost, SandboxId};
 
 /// Beside the sessions' directories; no session is called so.
 const AHEAD: &str = ".ahead";
@@ -34,20 +34,28 @@ pub(super) fn written(directory: &Path) -> anyhow::Result<BTreeSet<String>> {
 }
 
 /// The journal of this life.
-pub(super) struct Journal(PathBuf);
+pub(super) struct Journal {
+    directory: PathBuf,
+    cgroups: CgroupHost,
+}
 
 /// One sandbox in it, for as long as this lives.
 pub(super) struct Entry {
     id: SandboxId,
     path: PathBuf,
+    /// Where its group lies while there is anything of it.
+    groups: Vec<PathBuf>,
 }
 
 impl Journal {
     /// Begins it, in the sandboxes' directory, which holds nothing of an earlier life any more.
-    pub(super) fn begin(directory: &Path) -> anyhow::Result<Self> {
+    pub(super) fn begin(directory: &Path, cgroups: CgroupHost) -> anyhow::Result<Self> {
         let own = directory.join(AHEAD);
         make(&own).with_context(|| format!("`{}`", own.display()))?;
-        Ok(Self(own))
+        Ok(Self {
+            directory: own,
+            cgroups,
+        })
     }
 
     /// Writes a new sandbox down.
@@ -58,9 +66,10 @@ impl Journal {
             .encode(&random)
             .to_ascii_lowercase();
         let id = SandboxId::parse(&name)?;
-        let path = self.0.join(name);
+        let path = self.directory.join(name);
         make(&path).with_context(|| format!("`{}`", path.display()))?;
-        Ok(Entry { id, path })
+        let groups = self.cgroups.groups_of(&id);
+        Ok(Entry { id, path, groups })
     }
 }
 
@@ -91,6 +100,14 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
+        if self.groups.iter().any(|group| group.exists()) {
+            // A process of it could not be ended. Forgotten here, nobody would ever look for it.
+            tracing::error!(
+                "sandbox {} is still there; the next start removes it",
+                self.id
+            );
+            return;
+        }
         if let Err(error) = remove_tree(&self.path) {
             tracing::error!(
                 "`{}`: {error}; the next start removes it",
@@ -109,11 +126,32 @@ fn make(path: &Path) -> std::io::Result<()> {
 mod tests {
     use super::*;
 
+    fn begin(directory: &Path, hierarchy: &Path) -> Journal {
+        let cgroups = CgroupHost {
+            unified: Some(hierarchy.to_owned()),
+            hybrid_mount: None,
+            v1: Vec::new(),
+        };
+        Journal::begin(directory, cgroups).unwrap()
+    }
+
+    #[test]
+    fn an_entry_stays_for_the_next_start_while_anything_of_its_sandbox_is_left() {
+        let (dir, hierarchy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let journal = begin(dir.path(), hierarchy.path());
+        let entry = journal.enter().unwrap();
+        let id = entry.id().to_string();
+        // What the kernel could not end in time.
+        std::fs::create_dir(hierarchy.path().join(format!("torno-{id}"))).unwrap();
+        drop(entry);
+        assert_eq!(written(dir.path()).unwrap(), BTreeSet::from([id]));
+    }
+
     #[test]
     fn an_entry_is_there_before_its_sandbox_and_gone_after_it() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(written(dir.path()).unwrap(), BTreeSet::new());
-        let journal = Journal::begin(dir.path()).unwrap();
+        let journal = begin(dir.path(), &dir.path().join("none"));
         let (kept, other) = (journal.enter().unwrap(), journal.enter().unwrap());
         assert_ne!(kept.id(), other.id());
         kept.claimed_by(&SessionId::parse("s1").unwrap()).unwrap();

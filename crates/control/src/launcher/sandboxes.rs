@@ -144,7 +144,7 @@ impl Sandboxes {
             guest: load_guest(&start.guest),
             network: SpareNetwork::new(nft),
             spares: SpareSandboxes::new(start.pool),
-            journal: Journal::begin(&start.directory)?,
+            journal: Journal::begin(&start.directory, facts.cgroups.clone())?,
             facts,
             live: BTreeMap::new(),
             ranges: Ranges::new(rights),

@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::time::Instant;
 use torno_policy::grant::Isolation;
@@ -66,6 +67,8 @@ pub(super) struct SpareSandboxes {
     shapes: Vec<(Shape, Instant)>,
     waiting: Vec<(Shape, Waiting)>,
     coming: Option<Coming>,
+    /// The work on those that nobody wants any more.
+    undoing: Vec<JoinHandle<()>>,
     due: Instant,
 }
 
@@ -74,6 +77,7 @@ struct Coming {
     shape: Shape,
     made: mpsc::Receiver<Waiting>,
     unwanted: Arc<AtomicBool>,
+    work: JoinHandle<()>,
 }
 
 impl SpareSandboxes {
@@ -83,6 +87,7 @@ impl SpareSandboxes {
             shapes: Vec::new(),
             waiting: Vec::new(),
             coming: None,
+            undoing: Vec::new(),
             due: Instant::now() + NOTHING_TO_DO,
         }
     }
@@ -186,10 +191,11 @@ impl SpareSandboxes {
             }
         };
         let thread = std::thread::Builder::new().name("next-sandbox".into());
-        self.coming = thread.spawn(work).is_ok().then_some(Coming {
+        self.coming = thread.spawn(work).ok().map(|work| Coming {
             shape,
             made,
             unwanted,
+            work,
         });
     }
 
@@ -204,6 +210,9 @@ impl SpareSandboxes {
         self.waiting.clear();
         if let Some(coming) = self.coming.take() {
             coming.unwanted.store(true, Ordering::Relaxed);
+            // Made after all, it has nowhere to go, and ends where it was made.
+            self.undoing.retain(|work| !work.is_finished());
+            self.undoing.push(coming.work);
         }
     }
 
@@ -253,12 +262,10 @@ impl SpareSandboxes {
 
 impl Drop for SpareSandboxes {
     fn drop(&mut self) {
-        self.shapes.clear();
-        self.waiting.clear();
-        if let Some(coming) = self.coming.take() {
-            coming.unwanted.store(true, Ordering::Relaxed);
-            // Made after all or not: what comes is dropped, and with it the sandbox.
-            let _ = coming.made.recv_timeout(UNDO_WAIT);
+        self.give_up();
+        let end = Instant::now() + UNDO_WAIT;
+        while self.undoing.iter().any(|work| !work.is_finished()) && Instant::now() < end {
+            std::thread::sleep(MAKING_LOOK);
         }
     }
 }
@@ -350,6 +357,33 @@ mod tests {
         assert_eq!(spares.tend(now), None);
         spares.used(shape(1), now);
         assert_eq!(spares.tend(now), Some(shape(1)));
+    }
+
+    /// The end of the daemon is a kill of all, and then the end of the launcher.
+    #[test]
+    fn the_end_waits_until_one_that_is_being_made_is_undone() {
+        let mut spares = SpareSandboxes::new(1);
+        let (done, made) = mpsc::channel();
+        let unwanted = Arc::new(AtomicBool::new(false));
+        let is_undone = Arc::new(AtomicBool::new(false));
+        let (stop, undone) = (Arc::clone(&unwanted), Arc::clone(&is_undone));
+        let work = std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            std::thread::sleep(Duration::from_millis(200));
+            undone.store(true, Ordering::Relaxed);
+            drop(done);
+        });
+        spares.coming = Some(Coming {
+            shape: shape(1),
+            made,
+            unwanted,
+            work,
+        });
+        spares.give_up();
+        drop(spares);
+        assert!(is_undone.load(Ordering::Relaxed));
     }
 
     #[test]

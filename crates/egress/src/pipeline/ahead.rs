@@ -5,7 +5,6 @@
 //! name, and one that may hold the placeholder of a refresh token which this place made. What was
 //! read leaves as it came, but for what is put into it.
 
-use super::making::Making;
 use super::{Client, Pipeline};
 use crate::ask::ask;
 use crate::connect::Upstream;
@@ -17,7 +16,8 @@ use crate::revoke::Epoch;
 use crate::wire::{Source, StreamError};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio::time::Instant;
 use torno_policy::names::RuleName;
 use torno_policy::{Layer, Reason, Refusal};
 
@@ -27,7 +27,9 @@ pub(super) struct Asked<'p> {
     pub(super) granted: Granted,
     pub(super) idle: Option<Upstream>,
     /// For the connection that has to be made.
-    pub(super) place: Option<Making<'p>>,
+    pub(super) place: Option<SemaphorePermit<'p>>,
+    /// The yes is no younger.
+    pub(super) asked: Instant,
 }
 
 impl Pipeline {
@@ -73,6 +75,7 @@ impl Pipeline {
                 None => Some(self.place_to_connect(request).await?),
             };
             let epoch = self.revocations.epoch();
+            let asked = Instant::now();
             let unread = match ask(&self.ports, request, self.at_hand(idle.as_ref())).await {
                 Ok(Answered::Granted(granted)) => {
                     return Ok(Asked {
@@ -80,6 +83,7 @@ impl Pipeline {
                         granted,
                         idle,
                         place,
+                        asked,
                     });
                 }
                 Ok(Answered::Read(unread)) => unread,

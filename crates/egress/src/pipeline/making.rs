@@ -22,29 +22,22 @@ const AGED: Duration = Duration::from_millis(VALID_MS / 2);
 /// connection of its session, which has few, and is in nobody else's way.
 const TURN_WAIT: Duration = Duration::from_secs(60);
 
-/// A connection that may be made, and how old the yes for it is at least.
-pub(super) struct Making<'p> {
-    _place: SemaphorePermit<'p>,
-    asked: Instant,
-}
-
-impl Making<'_> {
-    /// The yes may be too old for the credential by the time that it is asked for.
-    pub(super) fn is_aged(&self) -> bool {
-        self.asked.elapsed() > AGED
-    }
+/// The yes to a question of that time may be too old for the credential by the time that it is
+/// asked for.
+pub(super) fn is_aged(asked: Instant) -> bool {
+    asked.elapsed() > AGED
 }
 
 impl Pipeline {
     /// A yes is good for seconds: who needs a new connection asks when one can be made at once, so
     /// that of a burst each waits for its turn and none for a yes that has become too old.
-    pub(super) async fn place_to_connect(&self, request: &Request) -> Result<Making<'_>, Stop> {
+    pub(super) async fn place_to_connect(
+        &self,
+        request: &Request,
+    ) -> Result<SemaphorePermit<'_>, Stop> {
         let place = timeout(TURN_WAIT, self.making.acquire()).await;
         match place {
-            Ok(Ok(place)) => Ok(Making {
-                _place: place,
-                asked: Instant::now(),
-            }),
+            Ok(Ok(place)) => Ok(place),
             Ok(Err(_)) | Err(_) => {
                 let hint = "too many connections are being made at once: try again in a while";
                 let fault = Fault::new(Reason::LimitReached, hint);

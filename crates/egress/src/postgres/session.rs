@@ -8,7 +8,7 @@ use super::relay::Relay;
 use super::startup::Startup;
 use super::{Around, Asking, Ended, Yes, answers, far_end, granted, is_proved, login};
 use crate::accept::Draw;
-use crate::inject::{undecidable, unlock_password};
+use crate::inject::{revoked, undecidable, unlock_password};
 use crate::refuse::{Fault, When};
 use crate::report::Reporter;
 use std::time::Duration;
@@ -160,6 +160,11 @@ async fn logged_in<'a>(
     if began.elapsed() > FRESH {
         renew(around, asking, yes).await?;
         yes.reporter.dialled(&upstream);
+        // What the server is told of the session's rights was written by the first yes.
+        let renewed = yes.granted.allowed.injection.as_ref();
+        if renewed.is_none_or(|injection| injection.slot != slot) {
+            return Err(revoked().into());
+        }
     }
     let unlocking = unlock_password(around.ports, &yes.granted, &mut upstream, around.released);
     let password = unlocking.await?;

@@ -71,26 +71,31 @@ impl Sandboxes {
         (shape, own): (&Shape, &Own),
         waiting: Waiting,
     ) -> Result<Option<Booted>, Failed> {
-        let Waiting {
-            spare,
-            link,
-            range,
-            entry,
-        } = waiting;
+        // Taken apart only where nothing can fail before it is claimed: till then what it has goes
+        // in its order, the sandbox first and its name last.
         let identity = Identity {
-            id: entry.id(),
-            uid_base: range.uid_base,
+            id: waiting.entry.id(),
+            uid_base: waiting.range.uid_base,
             made_ahead: true,
         };
         let spec = shape.spec(own, &identity, self.guest()?)?;
         let plan = self.plan(&spec)?;
         let mut workspace = None;
         if shape.workspace() == WorkspaceMode::Copy {
-            if !self.places.adopt(session, phase, &entry.workspace())? {
+            if !self
+                .places
+                .adopt(session, phase, &waiting.entry.workspace())?
+            {
                 return Ok(None);
             }
             workspace = Some(self.places.open(session, phase)?);
         }
+        let Waiting {
+            spare,
+            link,
+            range,
+            entry,
+        } = waiting;
         let claimed = entry
             .claimed_by(session)
             .map_err(ClaimError::Write)

@@ -3,9 +3,11 @@
 
 use super::stage::*;
 use crate::Limits;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use torno_notary_protocol::gate::End;
 use torno_policy::Reason;
 
@@ -140,4 +142,88 @@ async fn a_connection_that_took_long_to_make_is_used_under_a_new_yes() {
         "{ends:?}"
     );
     line.abort();
+}
+
+/// A far end behind a line that is slow to carry each connection but the first, which ends as soon
+/// as it is told to carry what a client sends again.
+async fn slow_but_at_first(stage: &Stage) -> Arc<AtomicBool> {
+    let far = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, origin) = (far.local_addr().unwrap(), stage.origin.address);
+    let hosts = &stage.dialer.hosts;
+    hosts
+        .lock()
+        .unwrap()
+        .insert("allow.test".to_owned(), address);
+    let ends = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&ends);
+    tokio::spawn(async move {
+        let (near, _) = far.accept().await.unwrap();
+        let end = TcpStream::connect(origin).await.unwrap();
+        tokio::spawn(async move {
+            let ((mut from, mut back), (mut heard, mut to)) = (near.into_split(), end.into_split());
+            let backwards =
+                tokio::spawn(async move { tokio::io::copy(&mut heard, &mut back).await });
+            let mut bytes = vec![0; 16_384];
+            while let Ok(count @ 1..) = from.read(&mut bytes).await {
+                if told.load(Ordering::Relaxed) {
+                    break;
+                }
+                to.write_all(&bytes[..count]).await.unwrap();
+            }
+            backwards.abort();
+        });
+        while let Ok((mut near, _)) = far.accept().await {
+            tokio::time::sleep(Duration::from_millis(1_200)).await;
+            let mut end = TcpStream::connect(origin).await.unwrap();
+            tokio::spawn(async move {
+                let _ = tokio::io::copy_bidirectional(&mut near, &mut end).await;
+            });
+        }
+    });
+    ends
+}
+
+async fn answer_to(client: &mut TlsClient, path: &str) -> String {
+    client.write_all(get(path).as_bytes()).await.unwrap();
+    let mut heard = vec![0; 4096];
+    let reading = tokio::time::timeout(PATIENCE, client.read(&mut heard));
+    let count = reading.await.unwrap().unwrap();
+    String::from_utf8_lossy(&heard[..count]).into_owned()
+}
+
+#[tokio::test]
+async fn a_slow_connection_in_the_place_of_a_stale_one_is_used_under_a_new_yes() {
+    let stage = stage(Notary::bearer(), fixed(OK)).await;
+    let ends = slow_but_at_first(&stage).await;
+    let mut client = stage.secure().await;
+    let heard = answer_to(&mut client, "/x").await;
+    assert!(heard.starts_with("HTTP/1.1 200"), "{heard}");
+    ends.store(true, Ordering::Relaxed);
+    let heard = answer_to(&mut client, "/x").await;
+    assert!(heard.starts_with("HTTP/1.1 200"), "{heard}");
+    // Of the second: the one that turned out stale, the one that took long, the one that was sent.
+    assert_eq!(stage.notary.asked.lock().unwrap().len(), 4);
+    assert_eq!(stage.dialer.dialled.lock().unwrap().len(), 2);
+    assert_eq!(*stage.notary.unlocks.lock().unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_slow_connection_beside_one_for_another_credential_is_used_under_a_new_yes() {
+    let notary = Notary::new(|facts| {
+        Ok(Yes {
+            slot: (facts.path.path() == "/bound").then(bearer),
+            ..Yes::default()
+        })
+    });
+    let stage = stage(notary, fixed(OK)).await;
+    slow_but_at_first(&stage).await;
+    let mut client = stage.secure().await;
+    for path in ["/free", "/bound"] {
+        let heard = answer_to(&mut client, path).await;
+        assert!(heard.starts_with("HTTP/1.1 200"), "{heard}");
+    }
+    assert_eq!(stage.dialer.dialled.lock().unwrap().len(), 2);
+    // The receipt that the slow one was made for is not shown any more.
+    assert_eq!(*stage.notary.unlocks.lock().unwrap(), 0);
+    assert_eq!(stage.notary.asked.lock().unwrap().len(), 3);
 }

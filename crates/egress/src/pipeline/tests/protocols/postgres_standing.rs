@@ -92,6 +92,29 @@ async fn a_server_that_is_slow_to_open_is_logged_in_to_under_a_new_yes() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_slow_to_open_is_not_told_more_than_the_new_yes_allows() {
+    let (origin, identity, told) = far_end(Far::Slow).await;
+    let asked = AtomicUsize::new(0);
+    let notary = Notary::new(move |_| {
+        let access = match asked.fetch_add(1, Ordering::Relaxed) {
+            0 => Access::Write,
+            _ => Access::Read,
+        };
+        Ok(Yes {
+            slot: Some(Slot::Postgres { access, role: None }),
+            ..Yes::default()
+        })
+    });
+    let limits = crate::Limits::default();
+    let stage = stage_at(notary, (&identity, origin), fixed(""), limits).await;
+    let (_, _, heard) = log_in(&stage, placeholder().as_str()).await;
+    let heard = text(&heard);
+    assert!(heard.contains("credential_revoked"), "{heard}");
+    assert_eq!(*stage.notary.unlocks.lock().unwrap(), 0);
+    assert!(told.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn a_statement_is_not_sent_on_a_yes_for_another_credential() {
     let (stage, told) = changing_from(1, Far::Good).await;
     let (mut io, mut read, _) = log_in(&stage, placeholder().as_str()).await;
