@@ -8,6 +8,7 @@ use crate::values::level_word;
 use serde_json::json;
 use torno_control_api::request::{Started, Summary};
 use torno_policy::grant::Isolation;
+use torno_policy::names::SessionId;
 
 /// LIMIT: lines of one kind; a banner is read, a list is looked up (`torno session show`).
 const LINES_MAX: usize = 8;
@@ -43,7 +44,7 @@ pub(crate) fn started(started: &Started, context: &Context) {
 }
 
 /// The session as it ended. Nothing to say is not said.
-pub(crate) fn ended(summary: &Summary, offered: bool, context: &Context) {
+pub(crate) fn ended(session: &SessionId, summary: &Summary, offered: bool, context: &Context) {
     if context.json {
         note_json(&json!({ "ended": summary }));
         return;
@@ -66,7 +67,9 @@ pub(crate) fn ended(summary: &Summary, offered: bool, context: &Context) {
         text.push_str(&format!("  {more}\n"));
     }
     if !summary.refused.is_empty() {
-        text.push_str("  `torno audit tail` shows their paths and refs\n");
+        text.push_str(&format!(
+            "  `torno session logs {session}` shows their paths and refs\n"
+        ));
     }
     if summary.changed > 0 && !offered {
         let files = if summary.changed == 1 {
@@ -75,8 +78,8 @@ pub(crate) fn ended(summary: &Summary, offered: bool, context: &Context) {
             "files"
         };
         text.push_str(&format!(
-            "torno: {} {files} changed in the copied workspace; `torno session diff` shows them, \
-             `torno session apply` brings them back\n",
+            "torno: {} {files} changed in the copied workspace; `torno session diff {session}` \
+             shows them, `torno session apply {session}` brings them back\n",
             summary.changed
         ));
     }

@@ -37,11 +37,16 @@ impl Typed {
         self.0 == other.0
     }
 
+    /// Whether it begins with this text.
+    pub(crate) fn begins_with(&self, text: &str) -> bool {
+        self.0.starts_with(text.as_bytes())
+    }
+
     /// Refuses what can't be a secret.
     pub(crate) fn not_empty(self, what: &str) -> Outcome<Self> {
         if self.0.is_empty() {
             Err(Stop::new(format!("the {what} is empty"))
-                .next("nothing was changed; give it again"))
+                .next("nothing was changed; type it at a terminal, pipe it in, or name a file"))
         } else {
             Ok(self)
         }

@@ -49,7 +49,7 @@ pub(crate) async fn run(kill: &Kill, context: &Context) -> Outcome<u8> {
             let session = session.map(SessionId::as_str).unwrap_or_default();
             Err(Stop::new(format!("there is no session `{session}`"))
                 .code("session_unknown")
-                .next("look at `torno session list`"))
+                .next("give its whole name, as `torno session list` shows it"))
         }
         (Err(stop), true) => {
             crate::report(&stop, context);

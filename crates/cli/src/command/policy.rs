@@ -11,7 +11,7 @@ use learn::Learn;
 use simulate::Simulate;
 use std::path::{Path, PathBuf};
 use torno_policy::decision::{Layer, Refusal};
-use torno_policy::facts::{Entry, RequestFacts};
+use torno_policy::facts::{Entry, GitFacts, GitOperation, RequestFacts};
 use torno_policy::names::{Authority, Endpoint, Method, RequestPath, Scheme};
 use torno_policy::organisation::{Organisation, SCHEMA, SHIPPED};
 
@@ -54,7 +54,8 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// The facts of a plain request to it: no placeholder, no credential of its own, no git.
+    /// The facts of a plain request to it: no placeholder, no credential of its own; of git what
+    /// method and URL say alone.
     fn facts(&self, method: &Method) -> RequestFacts {
         RequestFacts {
             entry: Entry::Captured,
@@ -64,10 +65,30 @@ impl Target {
             websocket: self.websocket,
             presented: Vec::new(),
             own_credentials: Vec::new(),
-            git: None,
+            git: self.git(method),
             content: None,
             body: None,
         }
+    }
+
+    /// What git would do there. A push's references are in its body: `--acts` has them.
+    fn git(&self, method: &Method) -> Option<GitFacts> {
+        let path = self.path.path();
+        let (place, operation) = match (method.as_str(), self.path.query()) {
+            ("GET", Some("service=git-upload-pack")) => (
+                path.strip_suffix("/info/refs")?,
+                GitOperation::DiscoverFetch,
+            ),
+            ("GET", Some("service=git-receive-pack")) => {
+                (path.strip_suffix("/info/refs")?, GitOperation::DiscoverPush)
+            }
+            ("POST", None) => (path.strip_suffix("/git-upload-pack")?, GitOperation::Fetch),
+            _ => return None,
+        };
+        Some(GitFacts {
+            repository: place.strip_suffix(".git").unwrap_or(place).to_owned(),
+            operation,
+        })
     }
 }
 

@@ -226,7 +226,7 @@ async fn finish(run: &Run, desk: &Desk, started: &Started, context: &Context) {
     };
     match stopped {
         Ok((ApiReply::Stopped(summary), _)) if !run.quiet => {
-            banner::ended(&summary, run.apply.is_some(), context)
+            banner::ended(&started.session, &summary, run.apply.is_some(), context)
         }
         Ok(_) => {}
         // A session that was killed or reached its limit is over already. Otherwise it ends with

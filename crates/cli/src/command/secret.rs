@@ -2,7 +2,7 @@
 //! `torno secret`: put credentials into the vault and say where each may go. Values go in, from a
 //! file, standard input or a silent prompt; there is no command that brings one out.
 
-use crate::context::Context;
+use crate::context::{Context, note};
 use crate::notary::{Notary, unexpected};
 use crate::secret_input::{self, Typed};
 use crate::stop::Outcome;
@@ -13,7 +13,7 @@ use torno_policy::names::{BindingId, CredentialName};
 
 mod bind;
 mod probe;
-mod shown;
+pub(crate) mod shown;
 
 /// Put credentials into the vault, and say where each may go
 #[derive(Debug, clap::Subcommand)]
@@ -85,11 +85,18 @@ pub(crate) async fn run(command: &Secret, context: &Context) -> Outcome<u8> {
     let done = match command {
         Secret::Put { name, shape, file } => {
             let value = value(name, file.as_ref())?;
+            let is_shaped = value.begins_with(shape);
             let request = OperatorRequest::Put {
                 name: name.clone(),
                 shape: shape.clone(),
             };
             send(&request, value, context).await?;
+            if !is_shaped && !context.json {
+                note(&format!(
+                    "torno: the value does not begin with `{shape}`; where that is a mistake, \
+                     `torno secret rotate {name}` stores another\n"
+                ));
+            }
             format!("stored {name}; `torno secret bind {name} --host HOST` says where it may go")
         }
         Secret::Rotate { name, file } => {

@@ -189,7 +189,8 @@ async fn list(desk: &Desk, context: &Context) -> Outcome {
 async fn one(desk: &Desk, session: &SessionId) -> Outcome<SessionRow> {
     let rows = desk.sessions(Some(session.clone())).await?;
     rows.into_iter().next().ok_or_else(|| {
-        Stop::new(format!("there is no session {session}")).next("look at `torno session list`")
+        Stop::new(format!("there is no session {session}"))
+            .next("give its whole name, as `torno session list` shows it")
     })
 }
 
@@ -246,7 +247,7 @@ async fn stop(desk: &Desk, session: &SessionId, context: &Context) -> Outcome {
             if context.json {
                 context.show(&summary, "")
             } else {
-                crate::banner::ended(&summary, false, context);
+                crate::banner::ended(session, &summary, false, context);
                 say(&format!("stopped {session}\n"))
             }
         }

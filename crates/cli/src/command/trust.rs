@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `torno trust`: a person reads what a policy document grants and accepts exactly these bytes.
 
+use crate::command::secret::shown;
 use crate::context::{Context, note};
 use crate::document::{self, Document};
 use crate::notary::{Notary, hex};
 use crate::printable;
 use crate::stop::{Outcome, Stop};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use torno_policy::document::widens;
+use torno_policy::names::CredentialName;
 
 /// Read what a torno.toml grants, and accept it
 ///
@@ -31,8 +34,9 @@ pub(crate) async fn run(trust: &Trust, context: &Context) -> Outcome<u8> {
     let digest = document.digest;
     let accepted = notary.accepted(digest).await?;
     let wider = wider(&notary, &document, &file, context).await?;
+    let places = shown::places(&credentials(&document), &notary).await?;
     if !context.json {
-        note(&shown(&file, &document, wider.as_deref()));
+        note(&text(&file, &document, &places, wider.as_deref()));
     }
     if !accepted {
         let question = "Accept it?";
@@ -47,7 +51,8 @@ pub(crate) async fn run(trust: &Trust, context: &Context) -> Outcome<u8> {
         note("torno: the text can't be kept, so the next change will be shown whole\n");
     }
     let value = serde_json::json!({
-        "file": file, "digest": hex(digest), "grants": document.lines(), "widens": wider,
+        "file": file, "digest": hex(digest), "grants": document.lines(), "bindings": places,
+        "widens": wider,
         "accepted_before": accepted,
     });
     let said = if accepted {
@@ -81,11 +86,32 @@ async fn wider(
     ))
 }
 
-fn shown(file: &Path, document: &Document, wider: Option<&[String]>) -> String {
+/// The credentials that it names.
+fn credentials(document: &Document) -> BTreeSet<CredentialName> {
+    let of_secrets = document
+        .grant
+        .secrets
+        .iter()
+        .map(|secret| &secret.credential);
+    let of_git = document
+        .grant
+        .git
+        .iter()
+        .filter_map(|git| git.secret.as_ref());
+    of_secrets.chain(of_git).cloned().collect()
+}
+
+fn text(file: &Path, document: &Document, places: &[String], wider: Option<&[String]>) -> String {
     let name = printable::line(&file.display().to_string());
     let mut text = format!("{name} grants:\n");
     for line in document.lines() {
         text.push_str(&format!("  {line}\n"));
+    }
+    if !places.is_empty() {
+        text.push_str("bound in the vault, now:\n");
+    }
+    for place in places {
+        text.push_str(&format!("  {place}\n"));
     }
     match wider {
         None => {}

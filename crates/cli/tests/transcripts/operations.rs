@@ -79,7 +79,7 @@ fn a_kill_of_a_session_that_is_not_there_says_so_once() {
     let ran = Home::served().torno(&["kill", "nosuch"]).expect(125);
     assert_eq!(
         ran.err,
-        "torno: there is no session `nosuch`\nnext: look at `torno session list`\n"
+        "torno: there is no session `nosuch`\nnext: give its whole name, as `torno session list` shows it\n"
     );
 }
 

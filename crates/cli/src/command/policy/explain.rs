@@ -20,6 +20,9 @@ const ACTS_BYTES_MAX: u64 = 64 << 20;
 
 /// Which layer and rule would decide this request in a running session
 ///
+/// METHOD and URL are asked about without any placeholder, so a place that wants one says
+/// `placeholder_missing`; `torno policy simulate --with NAME` tries it with one.
+///
 /// With `--acts` each line of the file is an act with all its facts, as JSON: placeholders by their
 /// digests, credentials of the client's own, git, tools. Each answer is a line of JSON.
 #[derive(Debug, clap::Args)]

@@ -5,13 +5,17 @@ use crate::clock;
 use crate::context::{Context, say};
 use crate::notary::{Notary, unexpected};
 use crate::stop::{Outcome, Stop};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use torno_notary_protocol::operator::{CredentialRow, OperatorReply, OperatorRequest};
 use torno_policy::binding::{Answers, Binding, Cookies, Hash, Hmac, Jwt, Slot};
 use torno_policy::names::CredentialName;
 
 pub(super) async fn listed(context: &Context) -> Outcome<(Vec<CredentialRow>, Vec<Binding>)> {
-    let notary = Notary::open(context).await?;
+    rows(&Notary::open(context).await?).await
+}
+
+async fn rows(notary: &Notary) -> Outcome<(Vec<CredentialRow>, Vec<Binding>)> {
     match notary.ask(&OperatorRequest::List).await? {
         OperatorReply::Listed {
             credentials,
@@ -19,6 +23,32 @@ pub(super) async fn listed(context: &Context) -> Outcome<(Vec<CredentialRow>, Ve
         } => Ok((credentials, bindings)),
         _ => Err(unexpected()),
     }
+}
+
+/// Where each of these may go, a line for each binding; or why one goes nowhere.
+pub(crate) async fn places(
+    names: &BTreeSet<CredentialName>,
+    notary: &Notary,
+) -> Outcome<Vec<String>> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (credentials, bindings) = rows(notary).await?;
+    let mut lines = Vec::new();
+    for name in names {
+        let own: Vec<_> = bindings.iter().filter(|b| b.credential == *name).collect();
+        if !credentials.iter().any(|row| row.name == *name) {
+            lines.push(format!(
+                "{name} is not in the vault: `torno secret put {name}`"
+            ));
+        } else if own.is_empty() {
+            lines.push(format!(
+                "{name} is bound nowhere: `torno secret bind {name} --host HOST`"
+            ));
+        }
+        lines.extend(own.into_iter().map(line));
+    }
+    Ok(lines)
 }
 
 /// `torno secret show`.

@@ -121,15 +121,15 @@ impl Observed {
 /// Why no rule is learnt from a request.
 fn why_not(decided: &RequestDecided) -> Option<String> {
     let host = &decided.endpoint.host;
+    if decided.git.is_some() {
+        return Some("git has sections of its own ([git.\"https://…\"])".to_owned());
+    }
     if let Some(name) = &decided.credential {
         return Some(format!(
             "it used {name} (keep its [secret.{name}]; `torno secret bind {name} --host {host} \
              --method {} --path …` says where it may go)",
             decided.method
         ));
-    }
-    if decided.git.is_some() {
-        return Some("git has sections of its own ([git.\"https://…\"])".to_owned());
     }
     if decided.content.is_some() {
         return Some("a rule judged what it said; keep that rule".to_owned());
