@@ -293,8 +293,11 @@ impl Daemon {
     /// The same, not yet started.
     #[must_use]
     pub fn run_command(&self, level: &str, command: &[&str]) -> Command {
-        let mut run = self.torno(&["run", "--quiet", "--isolation", level, "--"]);
-        run.args(command);
+        let mut run = self.torno(&["run", "--quiet", "--isolation", level]);
+        if matches!(level, "microvm" | "vm") {
+            run.arg("--emulation");
+        }
+        run.arg("--").args(command);
         run
     }
 

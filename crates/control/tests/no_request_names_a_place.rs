@@ -91,7 +91,7 @@ fn desk() -> Vec<Value> {
         json!({ "begin": {
             "ticket": 1, "session": "s1", "tenant": "default", "document": "",
             "choice": { "isolation": null, "workspace": null, "wall_seconds": null },
-            "effective_isolation": "gvisor", "guarantees": [],
+            "effective_isolation": "gvisor", "emulated": false, "guarantees": [],
         } }),
         json!({ "kill": { "ticket": 1, "session": null } }),
         json!({ "note": { "session": "s1", "note": {

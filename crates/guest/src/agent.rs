@@ -11,7 +11,6 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
 use tokio::io::AsyncReadExt as _;
-use tokio::net::unix::OwnedReadHalf;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use torno_guest_protocol::{
@@ -19,9 +18,11 @@ use torno_guest_protocol::{
     PROTOCOL_VERSION, ProcessFailure, RequestId, Stream, Wall,
 };
 
+use crate::courier::{self, Courier};
 use crate::exec::{Closed, Exec, FirstKeeper, Order, Surroundings};
 use crate::files::{self, Request};
-use crate::link::{self, Sender};
+use crate::link::{self, Reader, Sender};
+use crate::machine::{self, Machine};
 use crate::nursery::{Keepers, Nursery};
 use crate::settings::Settings;
 use crate::{tree, walls};
@@ -29,12 +30,30 @@ use crate::{tree, walls};
 /// Serves one link to its end.
 pub(crate) fn run(settings: Settings) -> anyhow::Result<()> {
     refuse_inherited_descriptors()?;
+    attend(settings, None)
+}
+
+/// Is the init of a machine until its end.
+pub(crate) fn run_machine() -> anyhow::Result<()> {
+    let ready = machine::set_up();
+    let outcome = match ready {
+        Ok((settings, machine)) => attend(settings, Some(machine)),
+        Err(error) => {
+            machine::complain(&error);
+            Err(error)
+        }
+    };
+    machine::power_off();
+    outcome
+}
+
+fn attend(settings: Settings, machine: Option<Machine>) -> anyhow::Result<()> {
     let limits = walls::limit_resources()?;
     set_child_subreaper(Some(getpid())).context("cannot become the orphans' parent")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let outcome = runtime.block_on(serve(Arc::new(settings), limits));
+    let outcome = runtime.block_on(serve(Arc::new(settings), machine, limits));
     // As init our end is everybody's; elsewhere they are ended one by one.
     if !tree::kill_descendants(getpid(), &std::collections::HashSet::new())? {
         eprintln!("torno-guest: processes survive the kill; destroy the sandbox");
@@ -43,8 +62,16 @@ pub(crate) fn run(settings: Settings) -> anyhow::Result<()> {
     outcome
 }
 
-async fn serve(settings: Arc<Settings>, limits: Wall) -> anyhow::Result<()> {
-    let (mut link, writer) = link::open()?.into_split();
+async fn serve(
+    settings: Arc<Settings>,
+    machine: Option<Machine>,
+    limits: Wall,
+) -> anyhow::Result<()> {
+    let (port, listeners) = match machine {
+        Some(machine) => (Some(machine.link), machine.listeners),
+        None => (None, None),
+    };
+    let (mut link, writer) = link::open(port)?;
     let (host, writing) = link::start_writer(writer);
     let keepers = Keepers::default();
     let raised = Nursery::start(Arc::clone(&settings), keepers.clone())?;
@@ -70,6 +97,8 @@ async fn serve(settings: Arc<Settings>, limits: Wall) -> anyhow::Result<()> {
     if host.control(&hello).await.is_err() {
         return Ok(());
     }
+    let courier = listeners.map(|listeners| Courier::start(listeners, host.clone()));
+    let courier = courier.transpose().context("the workload's sockets")?;
     let (closed, closings) = mpsc::channel(CLOSINGS_MAX);
     let (requests_done, done) = mpsc::channel(CLOSINGS_MAX);
     let agent = Agent {
@@ -85,6 +114,7 @@ async fn serve(settings: Arc<Settings>, limits: Wall) -> anyhow::Result<()> {
         execs: HashMap::new(),
         requests: HashMap::new(),
         last_id: None,
+        courier,
     };
     let outcome = agent.attend(link, decoder, closings, done).await;
     writing.abort();
@@ -92,7 +122,7 @@ async fn serve(settings: Arc<Settings>, limits: Wall) -> anyhow::Result<()> {
 }
 
 /// The host's first message.
-async fn greeting(link: &mut OwnedReadHalf, decoder: &mut HostDecoder) -> anyhow::Result<()> {
+async fn greeting(link: &mut Reader, decoder: &mut HostDecoder) -> anyhow::Result<()> {
     let mut buffer = [0; 1_024];
     loop {
         match decoder.next_frame()? {
@@ -124,12 +154,14 @@ struct Agent {
     requests: HashMap<RequestId, Request>,
     /// The highest number the host has used; it uses none twice.
     last_id: Option<u32>,
+    /// Carries the workload's connections, where the stack is the machine's own.
+    courier: Option<Arc<Courier>>,
 }
 
 impl Agent {
     async fn attend(
         mut self,
-        mut link: OwnedReadHalf,
+        mut link: Reader,
         mut decoder: HostDecoder,
         mut closings: mpsc::Receiver<(ExecId, Closed)>,
         mut done: mpsc::Receiver<RequestId>,
@@ -183,6 +215,10 @@ impl Agent {
 
     /// Acts on one frame; true when the host wants the end.
     async fn take(&mut self, frame: Frame<HostMessage>) -> anyhow::Result<bool> {
+        if courier::is_carried(&frame) {
+            self.courier()?.take(&frame)?;
+            return Ok(false);
+        }
         match frame {
             Frame::Control(message) => return self.obey(message).await,
             Frame::Data {
@@ -219,6 +255,9 @@ impl Agent {
             HostMessage::StartProcess { exec, .. } => self.start_process(exec, message).await?,
             HostMessage::Resize { exec, size } => self.order(exec, Order::Resize(size))?,
             HostMessage::SendSignal { exec, signal } => self.order(exec, Order::Signal(signal))?,
+            HostMessage::CloseConnection { connection, reset } => {
+                self.courier()?.close(connection, reset)?;
+            }
             HostMessage::CancelRequest { request } => {
                 self.known(ChannelId::from(request))?;
                 if let Some(request) = self.requests.get(&request) {
@@ -307,7 +346,9 @@ impl Agent {
                 .requests
                 .get(&RequestId(channel.0))
                 .map(|request| &*request.inlet),
-            Stream::Stdout | Stream::Stderr => bail!("the host sent on a stream of ours"),
+            Stream::Stdout | Stream::Stderr | Stream::Outward | Stream::Inward => {
+                bail!("the host sent on a stream of ours")
+            }
         })
     }
 
@@ -325,7 +366,9 @@ impl Agent {
                 .requests
                 .get(&RequestId(channel.0))
                 .map(|request| &*request.outlet),
-            Stream::Stdin => bail!("the host gave credit for its own stream"),
+            Stream::Stdin | Stream::Outward | Stream::Inward => {
+                bail!("the host gave credit for its own stream")
+            }
         })
     }
 
@@ -343,6 +386,11 @@ impl Agent {
         }
         self.last_id = Some(id);
         Ok(())
+    }
+
+    fn courier(&self) -> anyhow::Result<&Courier> {
+        let courier = self.courier.as_deref();
+        courier.context("the host spoke of a connection where none is carried")
     }
 
     const fn host(&self) -> &Sender {

@@ -4,7 +4,7 @@
 mod also;
 mod etc;
 mod home;
-mod oci;
+pub(crate) mod oci;
 pub(crate) mod rules;
 
 pub use etc::trust_environment;
@@ -24,9 +24,6 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// Not built yet: never a weaker level instead.
-    #[error("isolation `{0}` is unavailable: this version has `container` and `gvisor`")]
-    IsolationUnavailable(&'static str),
     /// The launcher may not.
     #[error(transparent)]
     Rights(#[from] Refusal),
@@ -55,9 +52,10 @@ pub enum PlanError {
     /// No nft.
     #[error("nft is not installed: run `apt-get install nftables`")]
     NftMissing,
-    /// A user-space kernel makes files as its own root, which a bound directory's owner is not.
-    #[error("workspace `bind` is unavailable at `gvisor`: use a copy of the workspace")]
-    BindUnavailable,
+    /// A user-space kernel makes files as its own root, which a bound directory's owner is not; a
+    /// machine shares no directory with its host.
+    #[error("workspace `bind` is unavailable at `{0}`: use a copy of the workspace")]
+    BindUnavailable(&'static str),
     /// Only root of the host shifts the ids of a file system.
     #[error("workspace `bind` is unavailable without root: use a copy of the workspace")]
     BindNeedsRoot,
@@ -93,6 +91,15 @@ pub enum PlanError {
     /// A file of the home directory.
     #[error("`{0}` is no place for a file of the home directory")]
     HomeFile(PathBuf),
+    /// No QEMU, no kernel, or no maker of images.
+    #[error("a machine needs QEMU, Debian's cloud kernel and erofs-utils: {MACHINE_FIX}")]
+    MachineMissing,
+    /// The image of `/usr` was not made.
+    #[error("the image of /usr is missing")]
+    ImageMissing,
+    /// A directory of the host that can't be in a machine yet.
+    #[error("`{0}` is unavailable at the levels `microvm` and `vm`: use `gvisor` or `container`")]
+    NotInMachine(PathBuf),
     /// A git host.
     #[error("`{0}` is not a host name for a git remote")]
     GitHost(String),
@@ -107,7 +114,7 @@ const BYTES_MAX: u64 = 16 << 40;
 const PIDS_RANGE: std::ops::RangeInclusive<u64> = 8..=1 << 20;
 const CPU_MILLI_RANGE: std::ops::RangeInclusive<u64> = 10..=1_000_000;
 const DISK_BYTES_MIN: u64 = 1 << 20;
-const CPU_PERIOD_US: u64 = 100_000;
+pub(crate) const CPU_PERIOD_US: u64 = 100_000;
 
 /// One act on the sandbox's root directory before the runtime starts. Paths are relative to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,6 +145,15 @@ pub(crate) enum TreeStep {
     Workspace(PathBuf),
 }
 
+/// Whose network stack the workload has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Network {
+    /// The host's, in a sealed namespace; by which `nft`.
+    Sealed(PathBuf),
+    /// The machine's own, which the guest agent seals; the host's side has none at all.
+    Machine,
+}
+
 /// Everything that a start will do.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -150,7 +166,8 @@ pub struct Plan {
     pub(crate) workspace: Workspace,
     pub(crate) rules: WorkspaceRules,
     pub(crate) ids: IdMap,
-    pub(crate) nft: PathBuf,
+    pub(crate) network: Network,
+    pub(crate) environment: Vec<(String, String)>,
     pub(crate) keeper: Option<PathBuf>,
     pub(crate) cgroups: crate::cgroup::CgroupHost,
 }
@@ -171,6 +188,12 @@ impl Plan {
         }
     }
 
+    /// What commands start from.
+    #[must_use]
+    pub fn environment(&self) -> &[(String, String)] {
+        &self.environment
+    }
+
     /// The OCI configuration, for display.
     #[must_use]
     pub fn config(&self) -> &str {
@@ -183,6 +206,9 @@ impl Plan {
 /// # Errors
 /// [`PlanError`] when anything asked for can't be had exactly as asked.
 pub fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanError> {
+    if matches!(spec.level, Level::Microvm | Level::Vm) {
+        return crate::vm::plan(spec, facts);
+    }
     let rights = facts.rights.clone()?;
     let runtime = runtime_for(spec.level, facts)?;
     check(spec)?;
@@ -191,7 +217,7 @@ pub fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanError> {
         return Err(PlanError::BindNeedsRoot);
     }
     if (spec.level, spec.workspace) == (Level::Gvisor, Workspace::Bind) {
-        return Err(PlanError::BindUnavailable);
+        return Err(PlanError::BindUnavailable(spec.level.name()));
     }
     if runtime.kind == RuntimeKind::Runc && rights != Rights::Root && !facts.cgroups.v1.is_empty() {
         return Err(PlanError::RuncNeedsRoot);
@@ -216,7 +242,8 @@ pub fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanError> {
         workspace: spec.workspace,
         rules,
         ids,
-        nft: facts.nft.clone().ok_or(PlanError::NftMissing)?,
+        network: Network::Sealed(facts.nft.clone().ok_or(PlanError::NftMissing)?),
+        environment: oci::environment(spec),
         keeper: facts.keeper.clone(),
         cgroups: facts.cgroups.clone(),
         runtime,
@@ -231,11 +258,17 @@ pub(crate) const RUNSC_FIX: &str = "needs runsc of 2024 or later, and Debian 12'
      old: `cargo xtask build` in a checkout brings a newer one, or put `runsc` into `runtimes/` \
      beside tornod";
 
-fn runtime_for(level: Level, facts: &HostFacts) -> Result<Runtime, PlanError> {
+/// What brings the parts of a machine.
+pub(crate) const MACHINE_FIX: &str = "`cargo xtask build` in a checkout brings them, or run \
+     `apt-get install --no-install-recommends qemu-system-x86 linux-image-cloud-amd64 erofs-utils`";
+
+/// What starts processes at a level. A machine's is QEMU, which a container holds.
+pub(crate) fn runtime_for(level: Level, facts: &HostFacts) -> Result<Runtime, PlanError> {
     let (found, fix) = match level {
-        Level::Container => (&facts.container_runtime, "run `apt-get install crun`"),
+        Level::Container | Level::Microvm | Level::Vm => {
+            (&facts.container_runtime, "run `apt-get install crun`")
+        }
         Level::Gvisor => (&facts.gvisor_runtime, RUNSC_FIX),
-        Level::Microvm | Level::Vm => return Err(PlanError::IsolationUnavailable(level.name())),
     };
     let runtime = found.clone().ok_or_else(|| PlanError::RuntimeMissing {
         level: level.name(),
@@ -251,7 +284,7 @@ fn runtime_for(level: Level, facts: &HostFacts) -> Result<Runtime, PlanError> {
     }
 }
 
-fn check(spec: &SandboxSpec) -> Result<(), PlanError> {
+pub(crate) fn check(spec: &SandboxSpec) -> Result<(), PlanError> {
     let limits = &spec.limits;
     let ranges = [
         ("memory", limits.memory_bytes, MEMORY_BYTES_MIN..=BYTES_MAX),
@@ -288,7 +321,7 @@ fn check(spec: &SandboxSpec) -> Result<(), PlanError> {
 }
 
 /// The sandbox's ids, if they are nobody else's.
-fn ids(spec: &SandboxSpec, rights: Rights) -> Result<IdMap, PlanError> {
+pub(crate) fn ids(spec: &SandboxSpec, rights: Rights) -> Result<IdMap, PlanError> {
     let base = spec.uid_base;
     match rights {
         Rights::Root if (UID_BASE_MIN..=u32::MAX - 2 * UID_RANGE).contains(&base) => {
@@ -299,24 +332,12 @@ fn ids(spec: &SandboxSpec, rights: Rights) -> Result<IdMap, PlanError> {
     }
 }
 
-fn tree(spec: &SandboxSpec, facts: &HostFacts) -> Result<Vec<TreeStep>, PlanError> {
+pub(crate) fn tree(spec: &SandboxSpec, facts: &HostFacts) -> Result<Vec<TreeStep>, PlanError> {
     let mut steps: Vec<TreeStep> = DIRECTORIES
         .iter()
         .map(|path| TreeStep::Directory(path.into()))
         .collect();
-    steps.push(bind("/usr"));
-    for (name, entry) in &facts.root {
-        match entry {
-            RootEntry::Link(target) => steps.push(TreeStep::Link(name.into(), target.clone())),
-            RootEntry::Directory => {
-                steps.push(TreeStep::Directory(name.into()));
-                steps.push(bind(&format!("/{name}")));
-            }
-        }
-    }
-    if facts.has_usr_local {
-        steps.push(TreeStep::Cover("usr/local".into()));
-    }
+    steps.extend(system(facts));
     steps.extend(etc::files(spec, facts));
     for name in &facts.etc {
         let host = Path::new("/etc").join(name);
@@ -338,6 +359,24 @@ fn tree(spec: &SandboxSpec, facts: &HostFacts) -> Result<Vec<TreeStep>, PlanErro
         steps.push(TreeStep::Workspace("workspace".into()));
     }
     Ok(steps)
+}
+
+/// The host's programs and libraries.
+pub(crate) fn system(facts: &HostFacts) -> Vec<TreeStep> {
+    let mut steps = vec![bind("/usr")];
+    for (name, entry) in &facts.root {
+        match entry {
+            RootEntry::Link(target) => steps.push(TreeStep::Link(name.into(), target.clone())),
+            RootEntry::Directory => {
+                steps.push(TreeStep::Directory(name.into()));
+                steps.push(bind(&format!("/{name}")));
+            }
+        }
+    }
+    if facts.has_usr_local {
+        steps.push(TreeStep::Cover("usr/local".into()));
+    }
+    steps
 }
 
 /// A directory without what is mounted below it can't be had in an ordinary user's namespace.
@@ -384,7 +423,7 @@ fn bind(host: &str) -> TreeStep {
     }
 }
 
-fn relative(path: &Path) -> PathBuf {
+pub(crate) fn relative(path: &Path) -> PathBuf {
     path.strip_prefix("/").unwrap_or(path).to_owned()
 }
 

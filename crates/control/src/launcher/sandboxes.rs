@@ -3,22 +3,23 @@
 
 use super::disk::{DiskWatch, runs_low};
 use super::levels;
+use super::machines::Machines;
 use super::places::{self, Places};
 use super::removal::remove_tree;
 use super::spare_network::SpareNetwork;
-use crate::orders::{ProbeResult, SandboxOrder, Start};
+use crate::orders::{ProbeResult, SandboxOrder, SandboxReady, Start};
 use crate::roles::uids;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use torno_policy::grant::WorkspaceMode;
+use torno_policy::grant::{Isolation, WorkspaceMode};
 use torno_policy::names::SessionId;
 use torno_policy::standing::Phase;
 use torno_sandbox::{
-    AlsoDirectory, Handle, HomeFile, HostFacts, Paths, Refusal, Rights, SandboxId, SandboxSpec,
-    StartInputs, UID_RANGE, VerifiedGuest, Workspace,
+    AlsoDirectory, Entrances, Handle, HomeFile, HostFacts, Paths, Refusal, Rights, SandboxId,
+    SandboxSpec, StartInputs, UID_RANGE, VerifiedGuest, Workspace,
 };
 
 /// How often a sandbox's first process is looked at.
@@ -58,7 +59,8 @@ impl Failed {
 
 /// A sandbox that runs, as its gate and the desk need to know it.
 pub(super) struct StartedSandbox {
-    /// In the order of [`crate::orders::SandboxReady`].
+    pub(super) ready: SandboxReady,
+    /// As `ready` says.
     pub(super) way_out: Vec<OwnedFd>,
     pub(super) environment: Vec<(String, String)>,
     /// A pidfd of its first process.
@@ -76,7 +78,8 @@ pub(super) struct Sandboxes {
     live: BTreeMap<SessionId, Life>,
     ranges: BTreeSet<u32>,
     next_range: u32,
-    probes: Option<Vec<ProbeResult>>,
+    probes: Vec<ProbeResult>,
+    machines: Machines,
 }
 
 struct Life {
@@ -99,7 +102,9 @@ impl Sandboxes {
         };
         // Runtimes that came with this installation lie beside the guest agent and are found first.
         if let Some(beside) = start.guest.parent() {
-            paths.search.insert(0, beside.join("runtimes"));
+            let runtimes = beside.join("runtimes");
+            paths.machines.insert(0, runtimes.join("machine"));
+            paths.search.insert(0, runtimes);
         }
         let mut facts = HostFacts::gather(&paths);
         if let Err(refusal) = rights {
@@ -121,7 +126,8 @@ impl Sandboxes {
             live: BTreeMap::new(),
             ranges: BTreeSet::new(),
             next_range: 0,
-            probes: None,
+            probes: Vec::new(),
+            machines: Machines::new(paths),
         })
     }
 
@@ -147,7 +153,7 @@ impl Sandboxes {
         let spec = self.spec(order, uid_base)?;
         let plan = torno_sandbox::plan(&spec, &self.facts)
             .map_err(|e| Failed::new("sandbox_refused", &e, "change the policy's [sandbox]"))?;
-        let environment = environment_of(plan.config());
+        let environment = plan.environment().to_vec();
         let (ours, theirs) = link_pair()?;
         let inputs = StartInputs {
             link: theirs,
@@ -169,18 +175,9 @@ impl Sandboxes {
                 found: 0,
             },
         );
-        let tcp_v6 = started.tcp_v6.ok_or_else(|| {
-            Failed::internal("this kernel has no IPv6, so IPv6 dials can't be seen; enable it")
-        })?;
-        let way_out = vec![
-            started.tcp_v4,
-            tcp_v6,
-            started.dns_udp,
-            started.dns_tcp,
-            started.proxy,
-            ours,
-        ];
+        let (ready, way_out) = way_out(started.entrances, ours)?;
         Ok(StartedSandbox {
+            ready,
             way_out,
             environment,
             process,
@@ -326,12 +323,28 @@ impl Sandboxes {
         }
     }
 
-    /// Boot probes, made once in this life.
-    pub(super) fn probe(&mut self) -> Vec<ProbeResult> {
+    /// Boot probes, each made once in this life.
+    pub(super) fn probe(&mut self, only: Option<Isolation>) -> Vec<ProbeResult> {
         let uid_base = self.uid_base(self.ranges_max());
-        self.probes
-            .get_or_insert_with(|| levels::probe_all(&self.facts, uid_base))
-            .clone()
+        let wanted = levels::ALL
+            .into_iter()
+            .filter(|level| only.is_none_or(|only| *level == only));
+        let probe = |level| {
+            if let Some(found) = self.probes.iter().find(|found| found.isolation == level) {
+                return found.clone();
+            }
+            let is_machine = matches!(level, Isolation::Microvm | Isolation::Vm);
+            if is_machine && !self.machines.prepare(&mut self.facts) {
+                return levels::coming(level);
+            }
+            let found = match self.machines.failure().filter(|_| is_machine) {
+                Some(failure) => levels::missing(level, failure),
+                None => levels::probe(level, &self.facts, uid_base),
+            };
+            self.probes.push(found.clone());
+            found
+        };
+        wanted.map(probe).collect()
     }
 }
 
@@ -352,17 +365,24 @@ fn load_guest(path: &Path) -> Result<VerifiedGuest, String> {
     VerifiedGuest::load(path, digest).map_err(|e| e.to_string())
 }
 
-/// The first process's environment, as the plan has it.
-fn environment_of(config: &str) -> Vec<(String, String)> {
-    let config: serde_json::Value = serde_json::from_str(config).unwrap_or_default();
-    let entries = config
-        .pointer("/process/env")
-        .and_then(|env| env.as_array());
-    let pair = |entry: &serde_json::Value| {
-        let (name, value) = entry.as_str()?.split_once('=')?;
-        Some((name.to_owned(), value.to_owned()))
+/// What the gate is given.
+fn way_out(entrances: Entrances, link: OwnedFd) -> Result<(SandboxReady, Vec<OwnedFd>), Failed> {
+    let sockets = match entrances {
+        Entrances::Link => return Ok((SandboxReady::Link, vec![link])),
+        Entrances::Sockets(sockets) => sockets,
     };
-    entries.into_iter().flatten().filter_map(pair).collect()
+    let tcp_v6 = sockets.tcp_v6.ok_or_else(|| {
+        Failed::internal("this kernel has no IPv6, so IPv6 dials can't be seen; enable it")
+    })?;
+    let way_out = vec![
+        sockets.tcp_v4,
+        tcp_v6,
+        sockets.dns_udp,
+        sockets.dns_tcp,
+        sockets.proxy,
+        link,
+    ];
+    Ok((SandboxReady::Sockets, way_out))
 }
 
 fn link_pair() -> Result<(OwnedFd, OwnedFd), Failed> {

@@ -37,6 +37,7 @@ pub(crate) fn facts() -> HostFacts {
         locked_mounts: vec![],
         landlock_version: 6,
         open_files_max: 65_536,
+        machine: None,
     }
 }
 
@@ -174,11 +175,11 @@ fn refused(change: impl FnOnce(&mut SandboxSpec)) -> PlanError {
 fn a_level_without_its_parts_is_refused_with_the_command_that_brings_them() {
     assert_eq!(
         refused(|spec| spec.level = Level::Microvm),
-        PlanError::IsolationUnavailable("microvm")
+        PlanError::MachineMissing
     );
     assert_eq!(
         refused(|spec| spec.level = Level::Vm),
-        PlanError::IsolationUnavailable("vm")
+        PlanError::MachineMissing
     );
     let bare = HostFacts {
         gvisor_runtime: None,
