@@ -161,7 +161,9 @@ async fn serve_sandbox(
         }
         Some((SandboxReady::Link, given)) => {
             let [link] = exactly(given)?;
-            (link, Some(entries::Entries::new(pipeline)))
+            let entries = entries::Entries::new(pipeline);
+            let serve: courier::Serve = Box::new(move |stream, entry| entries.serve(stream, entry));
+            (link, Some(serve))
         }
         None => bail!("the launcher is gone"),
     };

@@ -112,23 +112,25 @@ fn open_link() -> anyhow::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let port = rustix::fs::open(path, flags, Mode::empty())?;
     let end = Instant::now() + DEVICE_WAIT;
-    loop {
-        let mut watched = [PollFd::new(&port, PollFlags::OUT)];
-        let moment = Timespec {
-            tv_sec: 0,
-            tv_nsec: 1_000_000,
-        };
-        poll(&mut watched, Some(&moment))?;
-        let [port_state] = &watched;
-        if !port_state.revents().contains(PollFlags::HUP) {
-            drop(watched);
-            return Ok(port);
-        }
+    while is_hung_up(&port)? {
         if Instant::now() > end {
             bail!("nobody holds the other end");
         }
         std::thread::sleep(DEVICE_STEP);
     }
+    Ok(port)
+}
+
+fn is_hung_up(port: &OwnedFd) -> rustix::io::Result<bool> {
+    let mut watched = [PollFd::new(port, PollFlags::OUT)];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    poll(&mut watched, Some(&now))?;
+    Ok(watched
+        .iter()
+        .any(|port| port.revents().contains(PollFlags::HUP)))
 }
 
 /// Devices appear when their drivers have found them.

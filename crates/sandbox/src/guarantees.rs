@@ -186,6 +186,13 @@ mod tests {
             ["landlock", "inodes", "workspace_quota"]
         );
         assert_eq!(guarantees(Level::Microvm, &facts()), None);
+        let with_parts = crate::vm::tests::facts();
+        for level in [Level::Microvm, Level::Vm] {
+            let machine = guarantees(level, &with_parts).unwrap();
+            let walls: Vec<_> = machine.walls.iter().map(|wall| wall.name).collect();
+            assert_eq!(walls, names(Level::Gvisor));
+            assert!(machine.emulated && machine.boundary.starts_with("none claimed"));
+        }
     }
 
     #[test]

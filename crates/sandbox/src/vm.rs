@@ -24,3 +24,8 @@ pub use parts::{Acceleration, MachineParts};
 pub(crate) use plan::plan;
 pub(crate) use probe::probe;
 pub(crate) use walls::guarantees;
+
+#[cfg(test)]
+pub(crate) use archive::tests::listed;
+#[cfg(test)]
+pub(crate) use plan::tests;

@@ -8,7 +8,6 @@
 //!                 └────── ConnectionClosed: the program is gone ─────────────▲
 //! ```
 
-use super::entries::Entries;
 use anyhow::{Context as _, ensure};
 use bytes::{Bytes, BytesMut};
 use std::collections::BTreeMap;
@@ -29,9 +28,12 @@ use torno_guest_protocol::{
 /// LIMIT: bytes of one connection between its task and the pipeline, each way: a full frame.
 const BETWEEN_BYTES: usize = DATA_BYTES_MAX;
 
+/// Who serves a connection.
+pub(super) type Serve = Box<dyn Fn(Couriered, Entry) + Send + Sync>;
+
 /// Every connection of one machine.
 pub(super) struct Courier {
-    entries: Entries,
+    serve: Serve,
     outgoing: mpsc::Sender<Bytes>,
     table: Mutex<Table>,
 }
@@ -52,9 +54,9 @@ struct Row {
 }
 
 impl Courier {
-    pub(super) fn new(entries: Entries, outgoing: mpsc::Sender<Bytes>) -> Self {
+    pub(super) fn new(serve: Serve, outgoing: mpsc::Sender<Bytes>) -> Self {
         Self {
-            entries,
+            serve,
             outgoing,
             table: Mutex::default(),
         }
@@ -89,7 +91,7 @@ impl Courier {
             grown,
         };
         tokio::spawn(carry.run(far, queue));
-        self.entries.serve(stream, entry);
+        (self.serve)(stream, entry);
         Ok(())
     }
 
@@ -323,3 +325,6 @@ impl AsyncWrite for Couriered {
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
+
+#[cfg(test)]
+mod tests;

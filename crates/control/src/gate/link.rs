@@ -3,8 +3,7 @@
 //! hostile once a workload has run: a frame out of order, over its credit or for nobody ends the
 //! link, and with it the sandbox.
 
-use super::courier::Courier;
-use super::entries::Entries;
+use super::courier::{Courier, Serve};
 use anyhow::{Context, bail, ensure};
 use bytes::{Bytes, BytesMut};
 use std::collections::BTreeMap;
@@ -69,13 +68,13 @@ pub(super) struct ExecHandle {
 /// Shakes hands and returns the link and its reader, which runs until the link is broken.
 pub(super) async fn open(
     link: OwnedFd,
-    entries: Option<Entries>,
+    couriered: Option<Serve>,
 ) -> anyhow::Result<(Arc<Link>, impl Future<Output = anyhow::Result<()>> + Send)> {
     let socket = std::os::unix::net::UnixStream::from(link);
     socket.set_nonblocking(true)?;
     let (mut from_guest, to_guest) = UnixStream::from_std(socket)?.into_split();
     let (outgoing, queue) = mpsc::channel(OUTGOING_MAX);
-    let courier = entries.map(|entries| Arc::new(Courier::new(entries, outgoing.clone())));
+    let courier = couriered.map(|serve| Arc::new(Courier::new(serve, outgoing.clone())));
     let link = Arc::new(Link {
         outgoing,
         courier,

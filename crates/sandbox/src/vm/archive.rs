@@ -81,8 +81,38 @@ impl Archive {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// An archive as a reviewer reads it: mode, length, name; text and links with what they say.
+    pub(crate) fn listed(bytes: &[u8]) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut rest = bytes;
+        let number = |header: &str, field: usize| {
+            let digits = header.get(6 + 8 * field..14 + 8 * field).unwrap();
+            usize::from_str_radix(digits, 16).unwrap()
+        };
+        while !rest.is_empty() {
+            let header = std::str::from_utf8(rest.get(..HEADER_BYTES).unwrap()).unwrap();
+            let (mode, length) = (number(header, 1), number(header, 6));
+            let name_end = HEADER_BYTES + number(header, 11);
+            let name = String::from_utf8_lossy(rest.get(HEADER_BYTES..name_end - 1).unwrap());
+            let start = name_end.next_multiple_of(4);
+            let content = rest.get(start..start + length).unwrap();
+            let said = match std::str::from_utf8(content) {
+                Ok(text) if !text.is_empty() => format!(" {text:?}"),
+                Ok(_) | Err(_) => String::new(),
+            };
+            lines.push(format!("  {mode:06o} {length} {name}{said}"));
+            rest = rest
+                .get((start + length).next_multiple_of(4)..)
+                .unwrap_or_default();
+        }
+        lines
+    }
+
+    /// `070701` and thirteen numbers.
+    const HEADER_BYTES: usize = 6 + 13 * 8;
 
     #[test]
     fn an_archive_has_the_form_that_the_kernel_documents() {

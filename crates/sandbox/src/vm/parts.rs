@@ -23,7 +23,7 @@ pub enum Acceleration {
 /// The parts of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineParts {
-    /// A directory laid out like `/` that has them; `/` where they are installed.
+    /// A directory laid out like `/` that has QEMU; `/` where it is installed.
     pub root: PathBuf,
     /// What QEMU says of itself, the first line.
     pub version: String,
@@ -90,17 +90,12 @@ impl MachineParts {
     /// Finds them in the first of the directories that has QEMU.
     #[must_use]
     pub fn find(paths: &Paths, etc: &[&'static str]) -> Option<Self> {
-        let roots = paths
-            .machines
-            .iter()
-            .filter_map(|root| fs::canonicalize(root).ok());
-        let root = roots.into_iter().find(|root| root.join(QEMU).is_file())?;
-        let (kernel, release) = newest_kernel(&root.join("boot"))?;
-        let modules = root.join("lib/modules").join(release).join("kernel");
-        let image_maker = root.join(IMAGE_MAKER);
-        let image_maker = fs::canonicalize(image_maker)
-            .ok()
-            .or_else(|| paths.find("mkfs.erofs"))?;
+        let canonical = |root: &PathBuf| fs::canonicalize(root).ok();
+        let roots: Vec<PathBuf> = paths.machines.iter().filter_map(canonical).collect();
+        let root = roots.iter().find(|root| root.join(QEMU).is_file())?.clone();
+        let (kernel, modules) = roots.iter().find_map(|root| newest_kernel(root))?;
+        let makers = roots.iter().map(|root| root.join(IMAGE_MAKER));
+        let image_maker = makers.into_iter().find(|maker| maker.is_file())?;
         let modules = MODULES.iter().filter_map(|(directory, name)| {
             let bytes = read_bounded(&modules.join(directory).join(name), MODULE_BYTES_MAX)?;
             Some((*name, bytes))
@@ -125,9 +120,11 @@ impl MachineParts {
     }
 }
 
-/// By name: versions of one distribution sort well enough, and any of them does.
-fn newest_kernel(boot: &Path) -> Option<(PathBuf, String)> {
-    let names = fs::read_dir(boot).ok()?.flatten();
+/// Its file and the directory of its modules. By name: versions of one distribution sort well
+/// enough, and any of them does.
+fn newest_kernel(root: &Path) -> Option<(PathBuf, PathBuf)> {
+    let boot = root.join("boot");
+    let names = fs::read_dir(&boot).ok()?.flatten();
     let releases = names.filter_map(|entry| {
         let name = entry.file_name().to_str()?.to_owned();
         let release = name.strip_prefix(KERNEL_PREFIX)?;
@@ -135,7 +132,8 @@ fn newest_kernel(boot: &Path) -> Option<(PathBuf, String)> {
     });
     let release = releases.max()?;
     let kernel = fs::canonicalize(boot.join(format!("{KERNEL_PREFIX}{release}"))).ok()?;
-    Some((kernel, release))
+    let modules = root.join("lib/modules").join(release).join("kernel");
+    Some((kernel, modules))
 }
 
 fn version(root: &Path) -> Option<String> {

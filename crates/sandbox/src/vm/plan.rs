@@ -57,4 +57,4 @@ pub(crate) fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanEr
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;

@@ -23,7 +23,7 @@ pub(in crate::vm) fn parts() -> MachineParts {
     }
 }
 
-pub(in crate::vm) fn facts() -> HostFacts {
+pub(crate) fn facts() -> HostFacts {
     HostFacts {
         root: vec![("bin", crate::facts::RootEntry::Link("usr/bin".into()))],
         machine: Some(parts()),
@@ -38,4 +38,80 @@ pub(in crate::vm) fn spec(level: Level) -> SandboxSpec {
         workspace: Workspace::None,
         ..oci::spec(level)
     }
+}
+
+#[test]
+fn the_plans_of_machines_are_the_golden_ones() {
+    for level in [Level::Microvm, Level::Vm] {
+        let plan = crate::plan(&spec(level), &facts()).unwrap();
+        oci::check_golden(&format!("{}.txt", level.name()), &oci::printed(&plan));
+    }
+}
+
+fn refused(change: impl FnOnce(&mut SandboxSpec, &mut HostFacts)) -> PlanError {
+    let (mut spec, mut facts) = (spec(Level::Microvm), facts());
+    change(&mut spec, &mut facts);
+    crate::plan(&spec, &facts).unwrap_err()
+}
+
+#[test]
+fn what_a_machine_can_not_hold_is_refused_before_anything_is_made() {
+    use crate::spec::AlsoDirectory;
+    assert_eq!(
+        refused(|spec, _| spec.limits.memory_bytes = 64 << 20),
+        PlanError::Limit("memory")
+    );
+    let bound = refused(|spec, _| spec.workspace = Workspace::Bind);
+    assert_eq!(bound, PlanError::BindUnavailable("microvm"));
+    let also = refused(|spec, _| {
+        spec.also = vec![AlsoDirectory {
+            host: "/opt/tools".into(),
+            inside: "/opt/tools".into(),
+        }];
+    });
+    assert_eq!(also, PlanError::NotInMachine("/opt/tools".into()));
+    let image = refused(|_, facts| facts.machine.as_mut().unwrap().image = None);
+    assert_eq!(image, PlanError::ImageMissing);
+    assert_eq!(
+        refused(|_, facts| facts.machine = None),
+        PlanError::MachineMissing
+    );
+    assert_eq!(refused(|_, facts| facts.nft = None), PlanError::NftMissing);
+}
+
+#[test]
+fn qemu_has_no_network_no_place_to_write_and_nothing_but_what_it_boots() {
+    let plan = crate::plan(&spec(Level::Microvm), &facts()).unwrap();
+    assert_eq!(plan.network, Network::Machine);
+    assert!(plan.config.contains("\"readonly\":true"));
+    let config: serde_json::Value = serde_json::from_str(&plan.config).unwrap();
+    let mounts: Vec<&str> = config["mounts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|mount| mount["destination"].as_str().unwrap())
+        .collect();
+    assert_eq!(mounts, ["/proc", "/dev"]);
+    assert_eq!(config["process"]["noNewPrivileges"], true);
+    let capabilities = config["process"]["capabilities"].as_object().unwrap();
+    assert!(
+        capabilities
+            .values()
+            .all(|set| set.as_array().unwrap().is_empty())
+    );
+    let binds = plan.tree.iter().filter_map(|step| match step {
+        TreeStep::Bind { host, .. } => Some(host.to_str().unwrap()),
+        _ => None,
+    });
+    let binds: Vec<&str> = binds.collect();
+    assert_eq!(
+        binds,
+        [
+            "/usr",
+            "/etc/ld.so.cache",
+            "/opt/machine",
+            "/opt/machine/boot/vmlinuz-6.1.0-57-cloud-amd64",
+            "/opt/machine/images/usr-0.erofs",
+        ]
+    );
 }
