@@ -2,6 +2,7 @@
 //! The agent: greets the host, takes its frames one by one, and ends everything when the link ends
 //! or the host breaks the protocol.
 
+mod beginning;
 mod plan;
 
 use std::collections::HashMap;
@@ -17,6 +18,8 @@ use torno_guest_protocol::{
     ChannelId, ExecId, FileFailure, Frame, GuestMessage, HostDecoder, HostMessage,
     PROTOCOL_VERSION, ProcessFailure, RequestId, Stream, Wall,
 };
+
+use beginning::{greeting, refuse_inherited_descriptors};
 
 use crate::courier::{self, Courier};
 use crate::exec::{Closed, Exec, FirstKeeper, Order, Surroundings};
@@ -119,31 +122,6 @@ async fn serve(
     let outcome = agent.attend(link, decoder, closings, done).await;
     writing.abort();
     outcome
-}
-
-/// The host's first message.
-async fn greeting(link: &mut Reader, decoder: &mut HostDecoder) -> anyhow::Result<()> {
-    let mut buffer = [0; 1_024];
-    loop {
-        match decoder.next_frame()? {
-            Some(Frame::Control(HostMessage::Hello {
-                version: PROTOCOL_VERSION,
-            })) => return Ok(()),
-            Some(Frame::Control(HostMessage::Hello { version })) => {
-                bail!("the host speaks version {version}, we {PROTOCOL_VERSION}; use one release")
-            }
-            Some(_) => bail!("the host did not greet first"),
-            None => {}
-        }
-        let count = link
-            .read(&mut buffer)
-            .await
-            .context("cannot read the link")?;
-        if count == 0 {
-            bail!("the link closed before the greeting");
-        }
-        decoder.push(buffer.get(..count).unwrap_or_default());
-    }
 }
 
 struct Agent {
@@ -396,28 +374,6 @@ impl Agent {
     const fn host(&self) -> &Sender {
         &self.around.host
     }
-}
-
-/// Only the three standard descriptors may come in: a forgotten one would be a way out.
-fn refuse_inherited_descriptors() -> anyhow::Result<()> {
-    let mut open = Vec::new();
-    for entry in std::fs::read_dir("/proc/self/fd").context("cannot list own descriptors")? {
-        open.extend(
-            entry?
-                .file_name()
-                .to_str()
-                .and_then(|name| name.parse::<u32>().ok()),
-        );
-    }
-    // One of them is the listing's own, closed by now.
-    let still_open = open
-        .into_iter()
-        .filter(|fd| *fd > 2 && std::fs::symlink_metadata(format!("/proc/self/fd/{fd}")).is_ok());
-    let extra: Vec<u32> = still_open.collect();
-    if !extra.is_empty() {
-        bail!("inherited descriptors {extra:?}; the launcher must pass only the standard three");
-    }
-    Ok(())
 }
 
 // LIMIT: the host greets as soon as it has the link; a link without host shall not keep a sandbox.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The link: the one descriptor that leads out of the sandbox, taken from standard input, or
-//! in a virtual machine the port to its host, and kept from every other process. Frames leave in the order they were queued.
+//! The link: the one descriptor that leads out of the sandbox, taken from standard input, or in a
+//! virtual machine the port to its host, and kept from every other process. Frames leave in the
+//! order they were queued.
 
 mod port;
 

@@ -4,7 +4,7 @@
 //! makes here holds the workload back from the agent; the walls that count are the machine's own.
 //!
 //! ```text
-//!   kernel ── modules ── link, disk ── root, places ── network ──▶ agent ── link ends ──▶ power off
+//!   kernel ── modules ── link, disk ── root ── network ──▶ agent ── link ends ──▶ power off
 //! ```
 
 mod network;

@@ -55,8 +55,8 @@ table inet torno {
 }
 ";
 
-/// What asks the kernel for loopback and for the routes that bring every dial to it, for a stack that
-/// is not the host's.
+/// What asks the kernel for loopback and for the routes that bring every dial to it, for a stack
+/// that is not the host's.
 pub(crate) fn catch_all_messages() -> Vec<Vec<u8>> {
     routes::messages()
 }

@@ -36,8 +36,8 @@ pub(crate) fn landlock_version() -> u32 {
     u32::try_from(version).unwrap_or(0)
 }
 
-/// The frequency of the processor's time stamp counter, measured against the kernel's clock; 0 where
-/// there is none.
+/// The frequency of the processor's time stamp counter, measured against the kernel's clock; 0
+/// where there is none.
 pub(crate) fn tsc_khz() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {

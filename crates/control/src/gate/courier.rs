@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Connections that a machine's agent carries over the link: each is served as if it had been
-//! dialled to one of the gate's sockets. What the guest says of one is a hint; a frame out of order,
-//! over its credit or for nobody ends the link.
+//! dialled to one of the gate's sockets. What the guest says of one is a hint; a frame out of
+//! order, over its credit or for nobody ends the link.
 //!
 //! ```text
 //!   opened ──▶ served ──▶ done here: CloseConnection ──▶ ConnectionClosed ──▶ over

@@ -252,24 +252,7 @@ impl Link {
                 channel,
                 stream,
                 bytes,
-            } => {
-                let mut execs = self.execs();
-                // Bytes of a command that ended may still be on their way.
-                let Some(row) = execs.get_mut(&ExecId(channel.0)) else {
-                    return Ok(());
-                };
-                let window = match stream {
-                    Stream::Stdout => &mut row.stdout,
-                    Stream::Stderr => &mut row.stderr,
-                    Stream::Stdin | Stream::File | Stream::Outward | Stream::Inward => {
-                        bail!("the guest sent a stream of the host")
-                    }
-                };
-                window.accept(bytes.len())?;
-                // A task that is gone has had its command killed.
-                let _ = row.events.send(ExecEvent::Output(stream, bytes));
-                Ok(())
-            }
+            } => self.take_output(ExecId(channel.0), stream, bytes),
             Frame::EndOfFile { channel, stream } => {
                 let mut execs = self.execs();
                 let Some(row) = execs.get_mut(&ExecId(channel.0)) else {
@@ -302,6 +285,26 @@ impl Link {
                 Ok(())
             }
         }
+    }
+
+    /// Bytes of a command's output.
+    fn take_output(&self, exec: ExecId, stream: Stream, bytes: Bytes) -> anyhow::Result<()> {
+        let mut execs = self.execs();
+        // Bytes of a command that ended may still be on their way.
+        let Some(row) = execs.get_mut(&exec) else {
+            return Ok(());
+        };
+        let window = match stream {
+            Stream::Stdout => &mut row.stdout,
+            Stream::Stderr => &mut row.stderr,
+            Stream::Stdin | Stream::File | Stream::Outward | Stream::Inward => {
+                bail!("the guest sent a stream of the host")
+            }
+        };
+        window.accept(bytes.len())?;
+        // A task that is gone has had its command killed.
+        let _ = row.events.send(ExecEvent::Output(stream, bytes));
+        Ok(())
     }
 
     fn courier(&self) -> anyhow::Result<&Arc<Courier>> {

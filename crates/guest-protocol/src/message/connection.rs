@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is said about a connection of the workload's that its agent carries over the link, where
-//! the workload has a network stack of its own. Its bytes are the streams [`super::Stream::Outward`]
-//! and [`super::Stream::Inward`] of its channel; these channels have numbers of their own, chosen by
+//! the workload has a network stack of its own. Its bytes are [`super::Stream::Outward`] and
+//! [`super::Stream::Inward`] of its channel; these channels have numbers of their own, chosen by
 //! the guest.
 //!
 //! ```text
 //!   guest                                   host
-//!   ConnectionOpened ───────────────────▶   serves it as if it had been dialled to one of its sockets
+//!   ConnectionOpened ───────────────────▶   serves it as if one of its sockets had been dialled
 //!   Outward data, end ──────────────────▶   ◀────────────────────── Inward data, end
 //!                    ◀───────────────────   CloseConnection: nothing more is wanted
 //!   ConnectionClosed ───────────────────▶   the last word; the number is over

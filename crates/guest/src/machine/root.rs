@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The root directory: the launcher's tree, read-only, with `/usr` from the disk and the places that
-//! may be written to in memory.
+//! The root directory: the launcher's tree, read-only, with `/usr` from the disk and the places
+//! that may be written to in memory.
 
 use std::ffi::CString;
 use std::io::Write as _;

@@ -58,12 +58,28 @@ pub(super) fn qemu(spec: &SandboxSpec, parts: &MachineParts, memory_mib: u64) ->
         processors.to_string(),
         "-m".into(),
         memory_mib.to_string(),
+    ];
+    let mut all = words.to_vec();
+    all.extend(boot(parts));
+    all.extend(devices(bus));
+    all
+}
+
+/// What the machine boots.
+fn boot(parts: &MachineParts) -> [String; 6] {
+    [
         "-kernel".into(),
         KERNEL.into(),
         "-initrd".into(),
         INITIAL.into(),
         "-append".into(),
         kernel(parts),
+    ]
+}
+
+/// The disk with `/usr`, and the link.
+fn devices(bus: &str) -> [String; 14] {
+    [
         "-blockdev".into(),
         format!(
             "driver=file,node-name=image,filename={IMAGE},read-only=on,auto-read-only=off,\
@@ -82,8 +98,7 @@ pub(super) fn qemu(spec: &SandboxSpec, parts: &MachineParts, memory_mib: u64) ->
         "virtserialport,chardev=link,nr=1,name=torno.link".into(),
         "-sandbox".into(),
         "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny".into(),
-    ];
-    words.to_vec()
+    ]
 }
 
 /// The kernel's words.

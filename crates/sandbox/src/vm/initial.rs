@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What lies in a machine's memory when its kernel starts: the agent, the kernel's modules, the root
-//! directory without `/usr`, and the list by which the agent makes a sandbox of it. It is made of
-//! the same steps as the root directory of the other levels.
+//! What lies in a machine's memory when its kernel starts: the agent, the kernel's modules, the
+//! root directory without `/usr`, and the list by which the agent makes a sandbox of it. It is made
+//! of the same steps as the root directory of the other levels.
 
 use super::archive::Archive;
 use super::parts::MachineParts;

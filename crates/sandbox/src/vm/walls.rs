@@ -50,7 +50,7 @@ fn walls(emulated: bool) -> Vec<Wall> {
         wall(
             "read_only_system",
             true,
-            "/usr is a read-only disk, the root directory a read-only mount of the machine's kernel",
+            "/usr is a read-only disk, the root directory a read-only mount inside",
         ),
         wall(
             "sealed_network",
