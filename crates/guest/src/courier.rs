@@ -228,3 +228,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const QUESTION_BYTES: usize = 2 * 1024;
 // LIMIT: the stub answers at once; a resolver asks again after some seconds.
 const QUESTION_WAIT: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests;

@@ -71,6 +71,15 @@ pub(crate) struct Sender(mpsc::Sender<BytesMut>);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LinkClosed;
 
+#[cfg(test)]
+impl Sender {
+    /// One whose frames are read by a test.
+    pub(crate) fn to_a_test() -> (Self, mpsc::Receiver<BytesMut>) {
+        let (sender, frames) = mpsc::channel(FRAMES_MAX);
+        (Self(sender), frames)
+    }
+}
+
 impl Sender {
     /// Queues a message.
     pub(crate) async fn control(&self, message: &GuestMessage) -> Result<(), LinkClosed> {

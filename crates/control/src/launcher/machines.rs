@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The parts of a machine and its image, found and made when a machine is first asked for, beside
-//! the launcher's loop: the image takes up to a minute.
+//! The parts of a machine and its image. Parts are found when any level is asked for, the image is
+//! made when a machine is named: it has the size of `/usr`, and takes up to a minute beside the
+//! launcher's loop. It is looked at once in a launcher's life.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, TryRecvError};
@@ -17,6 +18,7 @@ pub(super) struct Machines {
 
 enum State {
     Unasked,
+    Found,
     Coming(mpsc::Receiver<Result<PathBuf, String>>),
     Done,
     Failed(String),
@@ -30,10 +32,18 @@ impl Machines {
         }
     }
 
-    /// Puts what is there into the facts; false while it is still being made.
-    pub(super) fn prepare(&mut self, facts: &mut HostFacts) -> bool {
+    /// Looks for the parts, once.
+    pub(super) fn find(&mut self, facts: &mut HostFacts) {
         if matches!(self.state, State::Unasked) {
             facts.find_machine(&self.paths);
+            self.state = State::Found;
+        }
+    }
+
+    /// Puts parts and image into the facts; false while the image is still being made.
+    pub(super) fn prepare(&mut self, facts: &mut HostFacts) -> bool {
+        self.find(facts);
+        if matches!(self.state, State::Found) {
             self.state = begin(facts);
         }
         let State::Coming(coming) = &self.state else {
@@ -57,7 +67,7 @@ impl Machines {
     pub(super) fn failure(&self) -> Option<&str> {
         match &self.state {
             State::Failed(why) => Some(why),
-            State::Unasked | State::Coming(_) | State::Done => None,
+            State::Unasked | State::Found | State::Coming(_) | State::Done => None,
         }
     }
 }

@@ -330,17 +330,19 @@ impl Sandboxes {
             .into_iter()
             .filter(|level| only.is_none_or(|only| *level == only));
         let probe = |level| {
+            let is_machine = matches!(level, Isolation::Microvm | Isolation::Vm);
+            if is_machine && only.is_none() {
+                self.machines.find(&mut self.facts);
+            } else if is_machine && !self.machines.prepare(&mut self.facts) {
+                return levels::coming(level);
+            }
+            if let Some(failure) = self.machines.failure().filter(|_| is_machine) {
+                return levels::missing(level, failure);
+            }
             if let Some(found) = self.probes.iter().find(|found| found.isolation == level) {
                 return found.clone();
             }
-            let is_machine = matches!(level, Isolation::Microvm | Isolation::Vm);
-            if is_machine && !self.machines.prepare(&mut self.facts) {
-                return levels::coming(level);
-            }
-            let found = match self.machines.failure().filter(|_| is_machine) {
-                Some(failure) => levels::missing(level, failure),
-                None => levels::probe(level, &self.facts, uid_base),
-            };
+            let found = levels::probe(level, &self.facts, uid_base);
             self.probes.push(found.clone());
             found
         };

@@ -8,7 +8,7 @@ use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use thiserror::Error;
@@ -43,6 +43,8 @@ pub fn host_image(
 ) -> Result<PathBuf, ImageError> {
     let failed = |error| ImageError::Cache(cache.to_owned(), error);
     fs::create_dir_all(cache).map_err(failed)?;
+    // Some of what it holds only root may read.
+    fs::set_permissions(cache, fs::Permissions::from_mode(0o700)).map_err(failed)?;
     let cache = fs::canonicalize(cache).map_err(failed)?;
     let state = state_of(Path::new("/usr")).map_err(failed)?;
     let image = cache.join(format!("usr-{state}.erofs"));
@@ -134,4 +136,45 @@ fn drop_old(cache: &Path, current: &Path) -> io::Result<()> {
         fs::remove_file(path)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_of_a_tree_changes_with_what_is_installed_and_not_with_what_is_local() {
+        let tree = tempfile::tempdir().unwrap();
+        let path = |name: &str| tree.path().join(name);
+        fs::create_dir_all(path("lib/deep")).unwrap();
+        fs::create_dir_all(path("local/bin")).unwrap();
+        fs::write(path("lib/deep/a"), "old").unwrap();
+        let before = state_of(tree.path()).unwrap();
+        assert_eq!(state_of(tree.path()).unwrap(), before);
+        fs::write(path("local/bin/x"), "mine").unwrap();
+        assert_eq!(state_of(tree.path()).unwrap(), before);
+        // As a package manager replaces a file.
+        fs::write(path("lib/deep/a.new"), "new").unwrap();
+        fs::rename(path("lib/deep/a.new"), path("lib/deep/a")).unwrap();
+        let after = state_of(tree.path()).unwrap();
+        assert_ne!(after, before);
+        fs::rename(path("lib/deep"), path("lib/other")).unwrap();
+        assert_ne!(state_of(tree.path()).unwrap(), after);
+    }
+
+    #[test]
+    fn images_beyond_the_last_two_are_removed() {
+        let cache = tempfile::tempdir().unwrap();
+        let image = |number: u64| cache.path().join(format!("usr-{number}.erofs"));
+        for number in 0..4 {
+            let made = File::create(image(number)).unwrap();
+            let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(number);
+            made.set_modified(time).unwrap();
+        }
+        fs::write(cache.path().join("lock"), "").unwrap();
+        drop_old(cache.path(), &image(3)).unwrap();
+        let left: Vec<bool> = (0..4).map(|number| image(number).exists()).collect();
+        assert_eq!(left, [false, false, true, true]);
+        assert!(cache.path().join("lock").exists());
+    }
 }

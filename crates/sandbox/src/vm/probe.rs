@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Does a machine work here? An emulated one has to be named and claims nothing, so its parts are
-//! looked for and nothing more; its first start says the rest.
+//! looked for and nothing more. Its image is made when it is named, and its first start says the
+//! rest.
 
 use super::parts::Acceleration;
 use crate::facts::HostFacts;
@@ -18,9 +19,6 @@ pub(crate) fn probe(level: Level, facts: &HostFacts) -> Result<Guarantees, Missi
     };
     let parts = facts.machine.as_ref();
     let parts = parts.ok_or_else(|| missing("no QEMU, no kernel or no mkfs.erofs", MACHINE_FIX))?;
-    if parts.image.is_none() {
-        return Err(missing("no image of /usr", ""));
-    }
     if facts.container_runtime.is_none() {
         return Err(missing("no crun to hold QEMU", "apt-get install crun"));
     }
