@@ -293,8 +293,18 @@ impl Daemon {
     /// The same, not yet started.
     #[must_use]
     pub fn run_command(&self, level: &str, command: &[&str]) -> Command {
-        let mut run = self.torno(&["run", "--quiet", "--isolation", level, "--"]);
-        run.args(command);
+        self.run_in(level, &[], command)
+    }
+
+    /// The same, with further options.
+    #[must_use]
+    pub fn run_in(&self, level: &str, options: &[&str], command: &[&str]) -> Command {
+        let mut run = self.torno(&["run", "--quiet", "--isolation", level]);
+        if matches!(level, "microvm" | "vm") {
+            // What a machine without hardware for it can have.
+            run.arg("--emulation");
+        }
+        run.args(options).arg("--").args(command);
         run
     }
 

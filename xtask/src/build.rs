@@ -103,6 +103,9 @@ pub(crate) fn run(root: &Path, profile: Profile, tools: &Tools) -> Result<Built>
         let runsc = std::fs::read(runsc.join("runsc")).context("cannot read runsc")?;
         place(&runtimes.join("runsc"), &runsc)?;
     }
+    if let Some(machine) = &tools.machine {
+        link(machine, &directory.join("runtimes/machine"))?;
+    }
     eprintln!(
         "   torno, tornod, torno-guest ({digest}) in {}",
         directory.display()
@@ -143,6 +146,18 @@ fn guest(root: &Path, profile: Profile, target: &Path) -> Result<Vec<u8>> {
     } else {
         bail!("torno-guest is not static: it has {}", asks.join(" and "))
     }
+}
+
+/// Points a link to a directory.
+fn link(to: &Path, at: &Path) -> Result<()> {
+    if std::fs::read_link(at).is_ok_and(|old| old == to) {
+        return Ok(());
+    }
+    let fresh = at.with_extension("fresh");
+    std::fs::create_dir_all(at.parent().unwrap_or(at))
+        .and_then(|()| std::os::unix::fs::symlink(to, &fresh))
+        .and_then(|()| std::fs::rename(&fresh, at))
+        .with_context(|| format!("cannot link {}", at.display()))
 }
 
 /// Puts a file in place by rename, so that a running copy is never written to.

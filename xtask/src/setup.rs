@@ -4,6 +4,7 @@
 //! there. Nothing is added to those sources, and a runsc that is too old is not replaced: a newer
 //! one is unpacked below `target/`.
 
+mod machine;
 mod runsc;
 
 use crate::shell;
@@ -136,6 +137,8 @@ const NEEDS: [Need; 26] = [
 pub(crate) struct Tools {
     /// The directory of a newer runsc.
     pub(crate) runsc: Option<PathBuf>,
+    /// The parts of a virtual machine.
+    pub(crate) machine: Option<PathBuf>,
 }
 
 impl Tools {
@@ -175,7 +178,15 @@ pub(crate) fn run(root: &Path) -> Result<Tools> {
             None
         }
     };
-    Ok(Tools { runsc })
+    let machine = match machine::find(root) {
+        Some(directory) => Some(directory),
+        None if is_root() && is_debian() => machine::unpack(root).unwrap_or_else(|error| {
+            eprintln!("   levels microvm and vm stay unavailable: {error:#}");
+            None
+        }),
+        None => None,
+    };
+    Ok(Tools { runsc, machine })
 }
 
 fn install(packages: &[&str]) -> Result<()> {

@@ -96,6 +96,8 @@ pub struct StartSession {
     pub detached: bool,
     /// Directories of `also`, with `~` expanded, in the document's order.
     pub also: Vec<String>,
+    /// `--emulation`.
+    pub emulation: bool,
 }
 
 /// A command to run in a session.

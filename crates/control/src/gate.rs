@@ -9,6 +9,7 @@
 //! ```
 //! Nothing of a session is in a gate made ahead: its keys are made after `Serve`.
 
+mod courier;
 mod dialer_port;
 mod entries;
 mod exec;
@@ -145,21 +146,35 @@ async fn serve_sandbox(
     gate: &Gate,
     linked: watch::Sender<Option<Arc<Link>>>,
 ) -> anyhow::Result<()> {
-    let Some((SandboxReady {}, given)) = receive(&launcher).await? else {
-        bail!("the launcher is gone")
+    let (link, couriered) = match receive(&launcher).await? {
+        Some((SandboxReady::Sockets, given)) => {
+            let [tcp_v4, tcp_v6, dns_udp, dns_tcp, proxy, link] = exactly(given)?;
+            let way_out = entries::WayOut {
+                tcp_v4,
+                tcp_v6,
+                dns_udp,
+                dns_tcp,
+                proxy,
+            };
+            entries::serve(way_out, pipeline)?;
+            (link, None)
+        }
+        Some((SandboxReady::Link, given)) => {
+            let [link] = exactly(given)?;
+            let entries = entries::Entries::new(pipeline);
+            let serve: courier::Serve = Box::new(move |stream, entry| entries.serve(stream, entry));
+            (link, Some(serve))
+        }
+        None => bail!("the launcher is gone"),
     };
-    let [tcp_v4, tcp_v6, dns_udp, dns_tcp, proxy, link] = exactly(given)?;
-    entries::serve(
-        entries::WayOut {
-            tcp_v4,
-            tcp_v6,
-            dns_udp,
-            dns_tcp,
-            proxy,
-        },
-        pipeline,
-    )?;
-    let (link, reader) = link::open(link).await?;
+    let opened = link::open(link, couriered).await;
+    if let Err(error) = &opened {
+        let event = GateEvent::Unusable {
+            message: format!("{error:#}"),
+        };
+        role_channel::send(&gate.desk, &event, &[]).await?;
+    }
+    let (link, reader) = opened?;
     linked.send_replace(Some(link));
     role_channel::send(&gate.desk, &GateEvent::GuestReady, &[]).await?;
     reader.await.context("the link")

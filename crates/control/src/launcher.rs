@@ -8,6 +8,7 @@
 mod disk;
 mod journal;
 mod levels;
+mod machines;
 mod over;
 mod places;
 mod ranges;
@@ -17,11 +18,11 @@ mod shape;
 mod spare_network;
 mod spare_sandbox;
 
-use crate::orders::{FromSupervisor, LauncherReply, LauncherRequest, SandboxReady};
+use crate::orders::{FromSupervisor, LauncherReply, LauncherRequest};
 use crate::role_channel::{self, exactly, receive};
 use anyhow::{Context, bail};
 use disk::{DiskWatch, Over, Spent};
-use sandboxes::{Failed, Sandboxes};
+use sandboxes::{Failed, Sandboxes, StartedSandbox};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
@@ -188,7 +189,7 @@ impl Service<'_> {
                 let (session, phase) = (order.session.clone(), order.phase);
                 let bound = given.into_iter().next();
                 let started = self.sandboxes.start(*order, bound)?;
-                if let Err(failed) = self.hand_over(&session, &started.way_out).await {
+                if let Err(failed) = self.hand_over(&session, &started).await {
                     // Nobody would ever ask for it: it goes at once.
                     self.sandboxes.kill(&session);
                     self.sandboxes.leave(&session)?;
@@ -224,19 +225,23 @@ impl Service<'_> {
                 self.sandboxes.remove(&session, keep_workspace)?;
                 LauncherReply::Removed
             }
-            LauncherRequest::Probe => LauncherReply::Probed(self.sandboxes.probe()),
+            LauncherRequest::Probe { only } => LauncherReply::Probed(self.sandboxes.probe(only)),
         };
         Ok((reply, None))
     }
 
     /// Gives the session's gate its way out and the link.
-    async fn hand_over(&mut self, session: &SessionId, way_out: &[OwnedFd]) -> Result<(), Failed> {
+    async fn hand_over(
+        &mut self,
+        session: &SessionId,
+        started: &StartedSandbox,
+    ) -> Result<(), Failed> {
         let gate = self
             .gates
             .get(session)
             .ok_or_else(|| Failed::internal("the gate is gone"))?;
-        let give: Vec<_> = way_out.iter().map(AsFd::as_fd).collect();
-        let sent = role_channel::send(gate, &SandboxReady {}, &give).await;
+        let give: Vec<_> = started.way_out.iter().map(AsFd::as_fd).collect();
+        let sent = role_channel::send(gate, &started.ready, &give).await;
         sent.map_err(|e| Failed::internal(&format!("{e:#}")))
     }
 

@@ -210,8 +210,11 @@ pub(crate) enum LauncherRequest {
         /// Which.
         session: SessionId,
     },
-    /// Boot probes of every level.
-    Probe,
+    /// Boot probes: of the level that is named, or of every level.
+    Probe {
+        /// Which; the answer has it alone.
+        only: Option<Isolation>,
+    },
 }
 
 /// What the launcher needs for a start: no secret, no session data but shape.
@@ -284,18 +287,25 @@ pub(crate) enum LauncherReply {
     },
 }
 
-/// Launcher → gate: the sandbox runs. With it come the descriptors of the session's way out, in
-/// this
-/// order: capture listener (IPv4), capture listener (IPv6), DNS (UDP), DNS (TCP), proxy listener,
-/// link.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct SandboxReady {}
+/// Launcher → gate: the sandbox runs. With it come the descriptors of the session's way out.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) enum SandboxReady {
+    /// In this order: capture listener (IPv4), capture listener (IPv6), DNS (UDP), DNS (TCP), proxy
+    /// listener, link.
+    Sockets,
+    /// The link alone: a machine's agent carries its connections over it.
+    Link,
+}
 
 /// One level's probe.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ProbeResult {
     pub(crate) isolation: Isolation,
     pub(crate) works: bool,
+    /// No boundary is claimed: it must be named, and emulation said to do.
+    pub(crate) emulated: bool,
+    /// What it takes is being made; ask again.
+    pub(crate) coming: bool,
     /// Guarantees that hold, or what is missing.
     pub(crate) lines: Vec<String>,
     /// Walls that are absent at this level.

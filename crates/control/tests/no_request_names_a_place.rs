@@ -37,6 +37,7 @@ fn api() -> Vec<Value> {
         json!({ "start": {
             "document": "", "isolation": "gvisor", "workspace": "copy", "wall_seconds": 1,
             "env": [["A", "b"]], "has_workspace": true, "detached": false, "also": [],
+            "emulation": false,
         } }),
         json!({ "exec": {
             "session": "s1", "argv": ["true"], "env": [], "cwd": "/",
@@ -90,8 +91,9 @@ fn desk() -> Vec<Value> {
     vec![
         json!({ "begin": {
             "ticket": 1, "session": "s1", "tenant": "default", "document": "",
-            "choice": { "isolation": null, "workspace": null, "wall_seconds": null },
-            "effective_isolation": "gvisor", "guarantees": [],
+            "choice": { "isolation": null, "workspace": null, "wall_seconds": null,
+                "emulation": false },
+            "effective_isolation": "gvisor", "emulated": false, "guarantees": [],
         } }),
         json!({ "kill": { "ticket": 1, "session": null } }),
         json!({ "note": { "session": "s1", "note": {

@@ -351,6 +351,8 @@ fn put_address(channel: ChannelId, stream: Stream, out: &mut BytesMut) {
         Stream::Stdout => 1,
         Stream::Stderr => 2,
         Stream::File => 3,
+        Stream::Outward => 4,
+        Stream::Inward => 5,
     });
 }
 
@@ -360,6 +362,8 @@ const fn stream_of(byte: u8) -> Result<Stream, FrameError> {
         1 => Ok(Stream::Stdout),
         2 => Ok(Stream::Stderr),
         3 => Ok(Stream::File),
+        4 => Ok(Stream::Outward),
+        5 => Ok(Stream::Inward),
         stream => Err(FrameError::UnknownStream { stream }),
     }
 }

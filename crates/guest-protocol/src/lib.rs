@@ -19,6 +19,7 @@
 pub mod dns;
 pub mod flow;
 pub mod frame;
+pub mod machine;
 pub mod message;
 
 pub use dns::{NamePool, fuzz_dns};
@@ -27,8 +28,12 @@ pub use frame::{
     CONTROL_BYTES_MAX, DATA_BYTES_MAX, Decoder, Frame, FrameError, GuestDecoder, HostDecoder,
     encode_control, encode_credit, encode_data, encode_end_of_file, fuzz_frame,
 };
+pub use machine::{
+    MACHINE_INIT, MACHINE_MODULES, MACHINE_SETUP_PATH, MACHINE_TREE, MachineFile, MachineMount,
+    MachineNetwork, MachineSetup, SetupError,
+};
 pub use message::{
-    ChannelId, DirectoryEntry, ExecId, FileFailure, FileKind, FileMetadata, GuestMessage,
-    HostMessage, PROTOCOL_VERSION, ProcessFailure, ProcessStatus, RequestId, Signal, Stream,
-    TerminalSize, Wall, WallKind, WriteMode,
+    CONNECTIONS_MAX, ChannelId, ConnectionId, DirectoryEntry, Entry, ExecId, FileFailure, FileKind,
+    FileMetadata, GuestMessage, HostMessage, PROTOCOL_VERSION, ProcessFailure, ProcessStatus,
+    RequestId, Signal, Stream, TerminalSize, Wall, WallKind, WriteMode,
 };

@@ -2,14 +2,16 @@
 //! The closed sets of messages: what the host asks ([`HostMessage`], imperative) and what the guest
 //! says has happened ([`GuestMessage`], past tense).
 //! Bytes of processes and files don't travel in messages but in data frames of a channel, see
-//! [`crate::frame`]. The host chooses every identifier, from one rising sequence; it uses none
-//! twice.
+//! [`crate::frame`]. The host chooses every identifier, from one rising sequence, but those of
+//! connections, which the guest chooses from another; neither uses one twice.
 
+mod connection;
 mod file;
 mod process;
 
 use serde::{Deserialize, Serialize};
 
+pub use connection::{CONNECTIONS_MAX, ConnectionId, Entry};
 pub use file::{
     DirectoryEntry, FileFailure, FileKind, FileMetadata, LISTING_BYTES_MAX, LISTING_ENTRIES_MAX,
     PATH_BYTES_MAX, WriteMode,
@@ -17,7 +19,7 @@ pub use file::{
 pub use process::{ARGUMENTS_MAX, ProcessFailure, ProcessStatus, Signal, TerminalSize};
 
 /// The version both ends name in their `Hello`; ends of different versions don't talk.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// A numbered pair of byte streams on the link: an exec's or a request's own number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,6 +58,10 @@ pub enum Stream {
     Stderr,
     /// A file's content, guest to host for a read, host to guest for a write.
     File,
+    /// Guest to host: what a program sends on a connection. Connections have numbers of their own.
+    Outward,
+    /// Host to guest: what comes back.
+    Inward,
 }
 
 /// What the host asks of the guest.
@@ -170,6 +176,13 @@ pub enum HostMessage {
     },
     /// Kills every process and ends the agent; the link closes.
     Shutdown {},
+    /// Nothing more is wanted of a connection; answered by `ConnectionClosed`.
+    CloseConnection {
+        /// The connection.
+        connection: ConnectionId,
+        /// It was cut: the program is to see a reset.
+        reset: bool,
+    },
 }
 
 /// A wall that the agent itself raises before a program runs.
@@ -300,5 +313,22 @@ pub enum GuestMessage {
         code: FileFailure,
         /// For people: what failed and what to do.
         message: String,
+    },
+    /// Instead of `Hello`: a machine could not be made a sandbox, and ends.
+    MachineUnusable {
+        /// For people: what failed.
+        message: String,
+    },
+    /// A program has dialled.
+    ConnectionOpened {
+        /// A number that was not used before.
+        connection: ConnectionId,
+        /// Where it landed.
+        entry: Entry,
+    },
+    /// The connection is over at this end; nothing more comes on its channel.
+    ConnectionClosed {
+        /// The connection.
+        connection: ConnectionId,
     },
 }

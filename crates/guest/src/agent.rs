@@ -2,6 +2,7 @@
 //! The agent: greets the host, takes its frames one by one, and ends everything when the link ends
 //! or the host breaks the protocol.
 
+mod beginning;
 mod plan;
 
 use std::collections::HashMap;
@@ -11,7 +12,6 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
 use tokio::io::AsyncReadExt as _;
-use tokio::net::unix::OwnedReadHalf;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use torno_guest_protocol::{
@@ -19,9 +19,13 @@ use torno_guest_protocol::{
     PROTOCOL_VERSION, ProcessFailure, RequestId, Stream, Wall,
 };
 
+use beginning::{greeting, refuse_inherited_descriptors};
+
+use crate::courier::{self, Courier};
 use crate::exec::{Closed, Exec, FirstKeeper, Order, Surroundings};
 use crate::files::{self, Request};
-use crate::link::{self, Sender};
+use crate::link::{self, Reader, Sender};
+use crate::machine::{self, Machine};
 use crate::nursery::{Keepers, Nursery};
 use crate::settings::Settings;
 use crate::{tree, walls};
@@ -29,12 +33,30 @@ use crate::{tree, walls};
 /// Serves one link to its end.
 pub(crate) fn run(settings: Settings) -> anyhow::Result<()> {
     refuse_inherited_descriptors()?;
+    attend(settings, None)
+}
+
+/// Is the init of a machine until its end.
+pub(crate) fn run_machine() -> anyhow::Result<()> {
+    let ready = machine::set_up();
+    let outcome = match ready {
+        Ok((settings, machine)) => attend(settings, Some(machine)),
+        Err(error) => {
+            machine::complain(&error);
+            Err(error)
+        }
+    };
+    machine::power_off();
+    outcome
+}
+
+fn attend(settings: Settings, machine: Option<Machine>) -> anyhow::Result<()> {
     let limits = walls::limit_resources()?;
     set_child_subreaper(Some(getpid())).context("cannot become the orphans' parent")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let outcome = runtime.block_on(serve(Arc::new(settings), limits));
+    let outcome = runtime.block_on(serve(Arc::new(settings), machine, limits));
     // As init our end is everybody's; elsewhere they are ended one by one.
     if !tree::kill_descendants(getpid(), &std::collections::HashSet::new())? {
         eprintln!("torno-guest: processes survive the kill; destroy the sandbox");
@@ -43,8 +65,16 @@ pub(crate) fn run(settings: Settings) -> anyhow::Result<()> {
     outcome
 }
 
-async fn serve(settings: Arc<Settings>, limits: Wall) -> anyhow::Result<()> {
-    let (mut link, writer) = link::open()?.into_split();
+async fn serve(
+    settings: Arc<Settings>,
+    machine: Option<Machine>,
+    limits: Wall,
+) -> anyhow::Result<()> {
+    let (port, listeners) = match machine {
+        Some(machine) => (Some(machine.link), machine.listeners),
+        None => (None, None),
+    };
+    let (mut link, writer) = link::open(port)?;
     let (host, writing) = link::start_writer(writer);
     let keepers = Keepers::default();
     let raised = Nursery::start(Arc::clone(&settings), keepers.clone())?;
@@ -76,6 +106,8 @@ async fn serve(settings: Arc<Settings>, limits: Wall) -> anyhow::Result<()> {
     if host.control(&hello).await.is_err() {
         return Ok(());
     }
+    let courier = listeners.map(|listeners| Courier::start(listeners, host.clone()));
+    let courier = courier.transpose().context("the workload's sockets")?;
     let (closed, closings) = mpsc::channel(CLOSINGS_MAX);
     let (requests_done, done) = mpsc::channel(CLOSINGS_MAX);
     let agent = Agent {
@@ -91,35 +123,11 @@ async fn serve(settings: Arc<Settings>, limits: Wall) -> anyhow::Result<()> {
         execs: HashMap::new(),
         requests: HashMap::new(),
         last_id: None,
+        courier,
     };
     let outcome = agent.attend(link, decoder, closings, done).await;
     writing.abort();
     outcome
-}
-
-/// The host's first message.
-async fn greeting(link: &mut OwnedReadHalf, decoder: &mut HostDecoder) -> anyhow::Result<()> {
-    let mut buffer = [0; 1_024];
-    loop {
-        match decoder.next_frame()? {
-            Some(Frame::Control(HostMessage::Hello {
-                version: PROTOCOL_VERSION,
-            })) => return Ok(()),
-            Some(Frame::Control(HostMessage::Hello { version })) => {
-                bail!("the host speaks version {version}, we {PROTOCOL_VERSION}; use one release")
-            }
-            Some(_) => bail!("the host did not greet first"),
-            None => {}
-        }
-        let count = link
-            .read(&mut buffer)
-            .await
-            .context("cannot read the link")?;
-        if count == 0 {
-            bail!("the link closed before the greeting");
-        }
-        decoder.push(buffer.get(..count).unwrap_or_default());
-    }
 }
 
 struct Agent {
@@ -130,12 +138,14 @@ struct Agent {
     requests: HashMap<RequestId, Request>,
     /// The highest number the host has used; it uses none twice.
     last_id: Option<u32>,
+    /// Carries the workload's connections, where the stack is the machine's own.
+    courier: Option<Arc<Courier>>,
 }
 
 impl Agent {
     async fn attend(
         mut self,
-        mut link: OwnedReadHalf,
+        mut link: Reader,
         mut decoder: HostDecoder,
         mut closings: mpsc::Receiver<(ExecId, Closed)>,
         mut done: mpsc::Receiver<RequestId>,
@@ -189,6 +199,10 @@ impl Agent {
 
     /// Acts on one frame; true when the host wants the end.
     async fn take(&mut self, frame: Frame<HostMessage>) -> anyhow::Result<bool> {
+        if courier::is_carried(&frame) {
+            self.courier()?.take(&frame)?;
+            return Ok(false);
+        }
         match frame {
             Frame::Control(message) => return self.obey(message).await,
             Frame::Data {
@@ -225,6 +239,9 @@ impl Agent {
             HostMessage::StartProcess { exec, .. } => self.start_process(exec, message).await?,
             HostMessage::Resize { exec, size } => self.order(exec, Order::Resize(size))?,
             HostMessage::SendSignal { exec, signal } => self.order(exec, Order::Signal(signal))?,
+            HostMessage::CloseConnection { connection, reset } => {
+                self.courier()?.close(connection, reset)?;
+            }
             HostMessage::CancelRequest { request } => {
                 self.known(ChannelId::from(request))?;
                 if let Some(request) = self.requests.get(&request) {
@@ -313,7 +330,9 @@ impl Agent {
                 .requests
                 .get(&RequestId(channel.0))
                 .map(|request| &*request.inlet),
-            Stream::Stdout | Stream::Stderr => bail!("the host sent on a stream of ours"),
+            Stream::Stdout | Stream::Stderr | Stream::Outward | Stream::Inward => {
+                bail!("the host sent on a stream of ours")
+            }
         })
     }
 
@@ -331,7 +350,9 @@ impl Agent {
                 .requests
                 .get(&RequestId(channel.0))
                 .map(|request| &*request.outlet),
-            Stream::Stdin => bail!("the host gave credit for its own stream"),
+            Stream::Stdin | Stream::Outward | Stream::Inward => {
+                bail!("the host gave credit for its own stream")
+            }
         })
     }
 
@@ -351,31 +372,14 @@ impl Agent {
         Ok(())
     }
 
+    fn courier(&self) -> anyhow::Result<&Courier> {
+        let courier = self.courier.as_deref();
+        courier.context("the host spoke of a connection where none is carried")
+    }
+
     const fn host(&self) -> &Sender {
         &self.around.host
     }
-}
-
-/// Only the three standard descriptors may come in: a forgotten one would be a way out.
-fn refuse_inherited_descriptors() -> anyhow::Result<()> {
-    let mut open = Vec::new();
-    for entry in std::fs::read_dir("/proc/self/fd").context("cannot list own descriptors")? {
-        open.extend(
-            entry?
-                .file_name()
-                .to_str()
-                .and_then(|name| name.parse::<u32>().ok()),
-        );
-    }
-    // One of them is the listing's own, closed by now.
-    let still_open = open
-        .into_iter()
-        .filter(|fd| *fd > 2 && std::fs::symlink_metadata(format!("/proc/self/fd/{fd}")).is_ok());
-    let extra: Vec<u32> = still_open.collect();
-    if !extra.is_empty() {
-        bail!("inherited descriptors {extra:?}; the launcher must pass only the standard three");
-    }
-    Ok(())
 }
 
 // LIMIT: the host greets as soon as it has the link; a link without host shall not keep a sandbox.

@@ -182,6 +182,7 @@ impl Worker {
             | HostMessage::Resize { .. }
             | HostMessage::SendSignal { .. }
             | HostMessage::CancelRequest { .. }
+            | HostMessage::CloseConnection { .. }
             | HostMessage::Shutdown {} => return Err(Stop::Silent),
         })
     }

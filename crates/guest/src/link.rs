@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The link: the one descriptor that leads out of the sandbox, taken from standard input and kept
-//! from every other process. Frames leave in the order they were queued.
+//! The link: the one descriptor that leads out of the sandbox, taken from standard input, or in a
+//! virtual machine the port to its host, and kept from every other process. Frames leave in the
+//! order they were queued.
+
+mod port;
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -10,9 +13,8 @@ use anyhow::{Context as _, bail};
 use bytes::BytesMut;
 use rustix::fs::{Mode, OFlags};
 use rustix::net::AddressFamily;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::UnixStream;
-use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::mpsc;
 use torno_guest_protocol::{
     ChannelId, FrameError, GuestMessage, Stream, encode_control, encode_credit, encode_data,
@@ -27,8 +29,27 @@ pub(crate) fn take_standard_input() -> io::Result<OwnedFd> {
     Ok(taken)
 }
 
-/// Makes the link from the agent's standard input: a connected unix stream socket and nothing else.
-pub(crate) fn open() -> anyhow::Result<UnixStream> {
+/// What the host says.
+pub(crate) type Reader = Box<dyn AsyncRead + Send + Unpin>;
+/// What it is told.
+pub(crate) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// Makes the link of a machine's port, of the agent's standard input elsewhere.
+pub(crate) fn open(port: Option<OwnedFd>) -> anyhow::Result<(Reader, Writer)> {
+    match port {
+        Some(port) => {
+            let (reader, writer) = port::halves(port)?;
+            Ok((Box::new(reader), Box::new(writer)))
+        }
+        None => {
+            let (reader, writer) = open_standard_input()?.into_split();
+            Ok((Box::new(reader), Box::new(writer)))
+        }
+    }
+}
+
+/// A connected unix stream socket and nothing else.
+fn open_standard_input() -> anyhow::Result<UnixStream> {
     let taken = take_standard_input().context("cannot take the link from standard input")?;
     let is_unix = rustix::net::getsockname(&taken)
         .is_ok_and(|address| address.address_family() == AddressFamily::UNIX);
@@ -49,6 +70,15 @@ pub(crate) struct Sender(mpsc::Sender<BytesMut>);
 /// The host is gone, and the agent about to end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LinkClosed;
+
+#[cfg(test)]
+impl Sender {
+    /// One whose frames are read by a test.
+    pub(crate) fn to_a_test() -> (Self, mpsc::Receiver<BytesMut>) {
+        let (sender, frames) = mpsc::channel(FRAMES_MAX);
+        (Self(sender), frames)
+    }
+}
 
 impl Sender {
     /// Queues a message.
@@ -103,7 +133,7 @@ impl Sender {
 }
 
 /// Starts the task that writes; it ends when the host is gone or the last sender dropped.
-pub(crate) fn start_writer(mut link: OwnedWriteHalf) -> (Sender, tokio::task::JoinHandle<()>) {
+pub(crate) fn start_writer(mut link: Writer) -> (Sender, tokio::task::JoinHandle<()>) {
     let (sender, mut frames) = mpsc::channel::<BytesMut>(FRAMES_MAX);
     let task = tokio::spawn(async move {
         while let Some(frame) = frames.recv().await {

@@ -20,11 +20,13 @@
 //! Start reading at [`agent`], then [`exec`], [`keeper`], [`files`].
 
 mod agent;
+mod courier;
 mod exec;
 mod files;
 mod handover;
 mod keeper;
 mod link;
+mod machine;
 mod nursery;
 mod place;
 mod settings;
@@ -37,13 +39,18 @@ mod walls;
 use std::process::ExitCode;
 
 use settings::{Role, Settings};
+use torno_guest_protocol::MACHINE_INIT;
 
 fn main() -> ExitCode {
-    let outcome =
-        Settings::parse(std::env::args().skip(1)).and_then(|(role, settings)| match role {
+    let mut words = std::env::args();
+    let outcome = if words.next().as_deref() == Some(MACHINE_INIT) {
+        agent::run_machine()
+    } else {
+        Settings::parse(words).and_then(|(role, settings)| match role {
             Role::Init => agent::run(settings),
             Role::Keep => keeper::run(&settings),
-        });
+        })
+    };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

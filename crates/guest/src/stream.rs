@@ -133,6 +133,13 @@ impl Outlet {
         }
     }
 
+    /// Waits until nobody wants it any more; for the one producer, when it has room.
+    pub(crate) async fn cancelled(&self) {
+        while !lock(&self.state).is_cancelled {
+            self.changed.notified().await;
+        }
+    }
+
     /// Uses credit for bytes that are sent now; the caller had [`Outlet::room`] for them.
     pub(crate) fn take(&self, bytes: usize) {
         lock(&self.state).window.take(bytes);

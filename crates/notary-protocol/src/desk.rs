@@ -106,6 +106,8 @@ pub struct Begin {
     pub choice: Choice,
     /// The isolation level that will be used, after the probe.
     pub effective_isolation: Isolation,
+    /// That level is emulated here.
+    pub emulated: bool,
     /// Limits of the boundary and walls that are absent, for the record.
     pub guarantees: Vec<String>,
 }
@@ -120,6 +122,8 @@ pub struct Choice {
     pub workspace: Option<WorkspaceMode>,
     /// `--wall`: lower than the document's.
     pub wall_seconds: Option<u64>,
+    /// `--emulation`.
+    pub emulation: bool,
 }
 
 /// Why a session ended.

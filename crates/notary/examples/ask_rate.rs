@@ -136,6 +136,7 @@ fn prepare(notary: &mut Notary) -> Result<(), Box<dyn Error>> {
         document: DOCUMENT.to_owned(),
         choice: Choice::default(),
         effective_isolation: Isolation::Gvisor,
+        emulated: false,
         guarantees: vec![],
     };
     let begun = notary.desk(DeskMessage::Begin(Box::new(begin)), NOW).reply;

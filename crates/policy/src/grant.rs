@@ -78,6 +78,9 @@ pub struct SandboxGrant {
     pub limits: Limits,
     /// Tripwires stand in it.
     pub tripwires: bool,
+    /// The level may be emulated, which is no boundary.
+    #[serde(default)]
+    pub emulation: bool,
 }
 
 /// File rules: exact paths or `dir/**`, relative, enforced by mounts.

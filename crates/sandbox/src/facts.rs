@@ -5,6 +5,7 @@
 use crate::cgroup::CgroupHost;
 use crate::rights::{Refusal, Rights};
 use crate::runtime::Runtime;
+use crate::vm::MachineParts;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,8 @@ use std::sync::Arc;
 pub struct Paths {
     /// Directories searched for runtimes and `nft`, in order.
     pub search: Vec<PathBuf>,
+    /// Directories laid out like `/` that are searched for the parts of a machine, in order.
+    pub machines: Vec<PathBuf>,
     /// The caller's own binary, run as `keeper` beside each sandbox; none means no keeper (tests).
     pub keeper: Option<PathBuf>,
 }
@@ -31,6 +34,7 @@ impl Default for Paths {
         ];
         Self {
             search: search.iter().map(PathBuf::from).collect(),
+            machines: vec![PathBuf::from("/")],
             keeper: None,
         }
     }
@@ -88,6 +92,8 @@ pub struct HostFacts {
     pub landlock_version: u32,
     /// Most open files that a process inside may be given.
     pub open_files_max: u64,
+    /// The parts of a machine, looked for when one is asked for ([`HostFacts::find_machine`]).
+    pub machine: Option<MachineParts>,
 }
 
 /// Parts of `/usr` that a root directory may name.
@@ -138,7 +144,13 @@ impl HostFacts {
             locked_mounts,
             landlock_version: crate::sys::landlock_version(),
             open_files_max: open_files_max(),
+            machine: None,
         }
+    }
+
+    /// Looks for the parts of a machine.
+    pub fn find_machine(&mut self, paths: &Paths) {
+        self.machine = MachineParts::find(paths, &self.etc);
     }
 }
 
@@ -186,7 +198,7 @@ fn root_entry(name: &'static str) -> Option<(&'static str, RootEntry)> {
     kind.is_dir().then_some((name, RootEntry::Directory))
 }
 
-fn read_bounded(path: &Path, bytes_max: u64) -> Option<Arc<[u8]>> {
+pub(crate) fn read_bounded(path: &Path, bytes_max: u64) -> Option<Arc<[u8]>> {
     let mut bytes = Vec::new();
     fs::File::open(path)
         .ok()?

@@ -23,6 +23,8 @@ pub struct Wall {
 pub struct Guarantees {
     /// The level.
     pub level: Level,
+    /// No boundary is claimed: nothing chooses it unless it is named.
+    pub emulated: bool,
     /// What a workload has to break to leave.
     pub boundary: &'static str,
     /// Whose network stack parses the workload's packets.
@@ -49,7 +51,9 @@ pub fn guarantees(level: Level, facts: &HostFacts) -> Option<Guarantees> {
             "a user-space kernel, itself a confined process of the host",
             "the host's, in a sealed namespace",
         ),
-        Level::Microvm | Level::Vm => return None,
+        Level::Microvm | Level::Vm => {
+            return Some(crate::vm::guarantees(level, facts.machine.as_ref()?));
+        }
     };
     let is_container = level == Level::Container;
     let warnings = faults_of(runtime).map(|fault| {
@@ -66,6 +70,7 @@ pub fn guarantees(level: Level, facts: &HostFacts) -> Option<Guarantees> {
     });
     Some(Guarantees {
         level,
+        emulated: false,
         boundary,
         network_stack,
         runtime: runtime.version.clone(),
@@ -181,6 +186,13 @@ mod tests {
             ["landlock", "inodes", "workspace_quota"]
         );
         assert_eq!(guarantees(Level::Microvm, &facts()), None);
+        let with_parts = crate::vm::tests::facts();
+        for level in [Level::Microvm, Level::Vm] {
+            let machine = guarantees(level, &with_parts).unwrap();
+            let walls: Vec<_> = machine.walls.iter().map(|wall| wall.name).collect();
+            assert_eq!(walls, names(Level::Gvisor));
+            assert!(machine.emulated && machine.boundary.starts_with("none claimed"));
+        }
     }
 
     #[test]

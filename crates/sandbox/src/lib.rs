@@ -40,6 +40,7 @@ mod start;
     reason = "the one module with system calls that have no safe binding"
 )]
 mod sys;
+mod vm;
 
 pub use cgroup::{Census, Cgroup, CgroupError, CgroupHost, CgroupValues, Reach, sweep};
 pub use facts::{HostFacts, Paths, RootEntry};
@@ -61,6 +62,7 @@ pub use spec::{
 pub use sys::close_inherited;
 
 pub use start::{
-    StartError, StartInputs, StartStep, Started, Unwatched, Watch, adopt_orphans, start,
-    start_watched,
+    Entrances, Sockets, StartError, StartInputs, StartStep, Started, Unwatched, Watch,
+    adopt_orphans, start, start_watched,
 };
+pub use vm::{Acceleration, ImageError, MachineParts, host_image};

@@ -55,6 +55,12 @@ table inet torno {
 }
 ";
 
+/// What asks the kernel for loopback and for the routes that bring every dial to it, for a stack
+/// that is not the host's.
+pub(crate) fn catch_all_messages() -> Vec<Vec<u8>> {
+    routes::messages()
+}
+
 /// Why the network could not be sealed.
 #[derive(Debug, Error)]
 pub enum NetworkError {

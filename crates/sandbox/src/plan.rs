@@ -3,102 +3,27 @@
 
 mod also;
 mod claim;
+mod error;
 mod etc;
 mod home;
-mod oci;
+pub(crate) mod oci;
 pub(crate) mod rules;
 
+pub use error::PlanError;
+pub(crate) use error::{MACHINE_FIX, RUNSC_FIX};
 pub use etc::trust_environment;
 pub use oci::environment;
 
 use crate::cgroup::CgroupValues;
 use crate::facts::{HostFacts, RootEntry};
 use crate::faults::is_new_enough;
-use crate::rights::{Refusal, Rights};
+use crate::rights::Rights;
 use crate::runtime::{FileAccess, Runtime, RuntimeKind};
 use crate::spec::{GUEST_PATH, IdMap, Level, SandboxId, SandboxSpec, UID_RANGE, Workspace};
-use rules::{RuleError, WorkspaceRules};
+use error::LANDLOCK_VERSION;
+use rules::WorkspaceRules;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use thiserror::Error;
-
-/// Why no plan could be made; each says what to do.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum PlanError {
-    /// Not built yet: never a weaker level instead.
-    #[error("isolation `{0}` is unavailable: this version has `container` and `gvisor`")]
-    IsolationUnavailable(&'static str),
-    /// The launcher may not.
-    #[error(transparent)]
-    Rights(#[from] Refusal),
-    /// No runtime.
-    #[error("no runtime for `{level}`: {fix}")]
-    RuntimeMissing {
-        /// The level asked for.
-        level: &'static str,
-        /// What brings it.
-        fix: &'static str,
-    },
-    /// One that can't work.
-    #[error("`{found}` is too old for `{level}`: gVisor of 2024 or later is needed")]
-    RuntimeTooOld {
-        /// The level asked for.
-        level: &'static str,
-        /// What is here.
-        found: String,
-    },
-    /// The agent could not raise its wall.
-    #[error(
-        "this kernel's landlock has version {0}, and `container` needs {LANDLOCK_VERSION}: boot \
-         Linux 5.19 or later with `landlock` among its `lsm=`"
-    )]
-    LandlockTooOld(u32),
-    /// No nft.
-    #[error("nft is not installed: run `apt-get install nftables`")]
-    NftMissing,
-    /// A user-space kernel makes files as its own root, which a bound directory's owner is not.
-    #[error("workspace `bind` is unavailable at `gvisor`: use a copy of the workspace")]
-    BindUnavailable,
-    /// Only root of the host shifts the ids of a file system.
-    #[error("workspace `bind` is unavailable without root: use a copy of the workspace")]
-    BindNeedsRoot,
-    /// A limit that would mean nothing, or everything.
-    #[error("limit `{0}` is out of range")]
-    Limit(&'static str),
-    /// The uid range would hold the host's own ids, or the user's.
-    #[error("ids from {0} are not a sandbox's")]
-    UidRange(u32),
-    /// A further directory.
-    #[error("`{0}` can't be listed under `also`")]
-    Also(PathBuf),
-    /// The runtime makes groups that an ordinary user is not given.
-    #[error("runc makes groups in every cgroup v1 hierarchy, which takes root; crun does not")]
-    RuncNeedsRoot,
-    /// The kernel keeps what is mounted on a directory together with it.
-    #[error(
-        "`{mount}` is mounted below `{host}`, and without root a sandbox can't be given the one \
-         without the other; unmount it"
-    )]
-    MountBelow {
-        /// The directory that goes in.
-        host: PathBuf,
-        /// What is mounted below it.
-        mount: PathBuf,
-    },
-    /// A file rule.
-    #[error(transparent)]
-    Rule(#[from] RuleError),
-    /// An environment variable.
-    #[error("environment variable `{0}` has a name or value that can't be set")]
-    Environment(String),
-    /// A file of the home directory.
-    #[error("`{0}` is no place for a file of the home directory")]
-    HomeFile(PathBuf),
-    /// A git host.
-    #[error("`{0}` is not a host name for a git remote")]
-    GitHost(String),
-}
 
 /// LIMIT: below this lie the ids of people and system services of every distribution.
 const UID_BASE_MIN: u32 = 100_000;
@@ -109,7 +34,7 @@ const BYTES_MAX: u64 = 16 << 40;
 const PIDS_RANGE: std::ops::RangeInclusive<u64> = 8..=1 << 20;
 const CPU_MILLI_RANGE: std::ops::RangeInclusive<u64> = 10..=1_000_000;
 const DISK_BYTES_MIN: u64 = 1 << 20;
-const CPU_PERIOD_US: u64 = 100_000;
+pub(crate) const CPU_PERIOD_US: u64 = 100_000;
 
 /// One act on the sandbox's root directory before the runtime starts. Paths are relative to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,6 +65,15 @@ pub(crate) enum TreeStep {
     Workspace(PathBuf),
 }
 
+/// Whose network stack the workload has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Network {
+    /// The host's, in a sealed namespace; by which `nft`.
+    Sealed(PathBuf),
+    /// The machine's own, which the guest agent seals; the host's side has none at all.
+    Machine,
+}
+
 /// Everything that a start will do.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -152,7 +86,7 @@ pub struct Plan {
     pub(crate) workspace: Workspace,
     pub(crate) rules: WorkspaceRules,
     pub(crate) ids: IdMap,
-    pub(crate) nft: PathBuf,
+    pub(crate) network: Network,
     pub(crate) keeper: Option<PathBuf>,
     pub(crate) cgroups: crate::cgroup::CgroupHost,
 }
@@ -185,6 +119,9 @@ impl Plan {
 /// # Errors
 /// [`PlanError`] when anything asked for can't be had exactly as asked.
 pub fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanError> {
+    if matches!(spec.level, Level::Microvm | Level::Vm) {
+        return crate::vm::plan(spec, facts);
+    }
     let rights = facts.rights.clone()?;
     let runtime = runtime_for(spec.level, facts)?;
     check(spec)?;
@@ -193,7 +130,7 @@ pub fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanError> {
         return Err(PlanError::BindNeedsRoot);
     }
     if (spec.level, spec.workspace) == (Level::Gvisor, Workspace::Bind) {
-        return Err(PlanError::BindUnavailable);
+        return Err(PlanError::BindUnavailable(spec.level.name()));
     }
     if runtime.kind == RuntimeKind::Runc && rights != Rights::Root && !facts.cgroups.v1.is_empty() {
         return Err(PlanError::RuncNeedsRoot);
@@ -218,26 +155,20 @@ pub fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanError> {
         workspace: spec.workspace,
         rules,
         ids,
-        nft: facts.nft.clone().ok_or(PlanError::NftMissing)?,
+        network: Network::Sealed(facts.nft.clone().ok_or(PlanError::NftMissing)?),
         keeper: facts.keeper.clone(),
         cgroups: facts.cgroups.clone(),
         runtime,
     })
 }
 
-/// With version 1 no file could be moved into another directory.
-const LANDLOCK_VERSION: u32 = 2;
-
-/// What brings a usable runsc. Debian 12's is of 2022.
-pub(crate) const RUNSC_FIX: &str = "needs runsc of 2024 or later, and Debian 12's package is too \
-     old: `cargo xtask build` in a checkout brings a newer one, or put `runsc` into `runtimes/` \
-     beside tornod";
-
-fn runtime_for(level: Level, facts: &HostFacts) -> Result<Runtime, PlanError> {
+/// What starts processes at a level. A machine's is QEMU, which a container holds.
+pub(crate) fn runtime_for(level: Level, facts: &HostFacts) -> Result<Runtime, PlanError> {
     let (found, fix) = match level {
-        Level::Container => (&facts.container_runtime, "run `apt-get install crun`"),
+        Level::Container | Level::Microvm | Level::Vm => {
+            (&facts.container_runtime, "run `apt-get install crun`")
+        }
         Level::Gvisor => (&facts.gvisor_runtime, RUNSC_FIX),
-        Level::Microvm | Level::Vm => return Err(PlanError::IsolationUnavailable(level.name())),
     };
     let runtime = found.clone().ok_or_else(|| PlanError::RuntimeMissing {
         level: level.name(),
@@ -253,7 +184,7 @@ fn runtime_for(level: Level, facts: &HostFacts) -> Result<Runtime, PlanError> {
     }
 }
 
-fn check(spec: &SandboxSpec) -> Result<(), PlanError> {
+pub(crate) fn check(spec: &SandboxSpec) -> Result<(), PlanError> {
     let limits = &spec.limits;
     let ranges = [
         ("memory", limits.memory_bytes, MEMORY_BYTES_MIN..=BYTES_MAX),
@@ -290,7 +221,7 @@ fn check(spec: &SandboxSpec) -> Result<(), PlanError> {
 }
 
 /// The sandbox's ids, if they are nobody else's.
-fn ids(spec: &SandboxSpec, rights: Rights) -> Result<IdMap, PlanError> {
+pub(crate) fn ids(spec: &SandboxSpec, rights: Rights) -> Result<IdMap, PlanError> {
     let base = spec.uid_base;
     match rights {
         Rights::Root if (UID_BASE_MIN..=u32::MAX - 2 * UID_RANGE).contains(&base) => {
@@ -301,24 +232,12 @@ fn ids(spec: &SandboxSpec, rights: Rights) -> Result<IdMap, PlanError> {
     }
 }
 
-fn tree(spec: &SandboxSpec, facts: &HostFacts) -> Result<Vec<TreeStep>, PlanError> {
+pub(crate) fn tree(spec: &SandboxSpec, facts: &HostFacts) -> Result<Vec<TreeStep>, PlanError> {
     let mut steps: Vec<TreeStep> = DIRECTORIES
         .iter()
         .map(|path| TreeStep::Directory(path.into()))
         .collect();
-    steps.push(bind("/usr"));
-    for (name, entry) in &facts.root {
-        match entry {
-            RootEntry::Link(target) => steps.push(TreeStep::Link(name.into(), target.clone())),
-            RootEntry::Directory => {
-                steps.push(TreeStep::Directory(name.into()));
-                steps.push(bind(&format!("/{name}")));
-            }
-        }
-    }
-    if facts.has_usr_local {
-        steps.push(TreeStep::Cover("usr/local".into()));
-    }
+    steps.extend(system(facts));
     steps.extend(etc::files(spec, facts));
     for name in &facts.etc {
         let host = Path::new("/etc").join(name);
@@ -340,6 +259,24 @@ fn tree(spec: &SandboxSpec, facts: &HostFacts) -> Result<Vec<TreeStep>, PlanErro
         steps.push(TreeStep::Workspace("workspace".into()));
     }
     Ok(steps)
+}
+
+/// The host's programs and libraries.
+pub(crate) fn system(facts: &HostFacts) -> Vec<TreeStep> {
+    let mut steps = vec![bind("/usr")];
+    for (name, entry) in &facts.root {
+        match entry {
+            RootEntry::Link(target) => steps.push(TreeStep::Link(name.into(), target.clone())),
+            RootEntry::Directory => {
+                steps.push(TreeStep::Directory(name.into()));
+                steps.push(bind(&format!("/{name}")));
+            }
+        }
+    }
+    if facts.has_usr_local {
+        steps.push(TreeStep::Cover("usr/local".into()));
+    }
+    steps
 }
 
 /// A directory without what is mounted below it can't be had in an ordinary user's namespace.
@@ -386,7 +323,7 @@ fn bind(host: &str) -> TreeStep {
     }
 }
 
-fn relative(path: &Path) -> PathBuf {
+pub(crate) fn relative(path: &Path) -> PathBuf {
     path.strip_prefix("/").unwrap_or(path).to_owned()
 }
 

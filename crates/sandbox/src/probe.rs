@@ -43,11 +43,11 @@ pub fn probe(level: Level, facts: &HostFacts, uid_base: u32) -> Result<Guarantee
         part,
         fix: fix.to_owned(),
     };
-    if matches!(level, Level::Microvm | Level::Vm) {
-        return Err(missing("not in this version".to_owned(), UNKNOWN));
-    }
     if let Err(refusal) = &facts.rights {
         return Err(missing(refusal.part.clone(), &refusal.fix));
+    }
+    if matches!(level, Level::Microvm | Level::Vm) {
+        return crate::vm::probe(level, facts);
     }
     let spec = spec(level, uid_base).map_err(|part| missing(part, "apt-get install dash"))?;
     let plan = plan(&spec, facts).map_err(|error| missing(plan_part(&error), &plan_fix(&error)))?;

@@ -11,11 +11,11 @@ use crate::cgroup::{Cgroup, Reach, group_name};
 use crate::handle::Handle;
 use crate::keeper::Keeper;
 use crate::network::SealedNetwork;
-use crate::plan::Plan;
+use crate::plan::{Network, Plan};
 use crate::runtime::{LOG, PID_FILE, RuntimeKind};
 use crate::spec::Workspace;
 use crate::stage::{self, Doors, Findings, Sources};
-use crate::sys::{Birth, Entrances};
+use crate::sys::{self, Birth};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
 use std::fs::{self, File};
@@ -37,6 +37,24 @@ pub struct StartInputs {
 /// A running sandbox.
 #[derive(Debug)]
 pub struct Started {
+    /// What the workload's dials come by.
+    pub entrances: Entrances,
+    /// Its life.
+    pub handle: Handle,
+}
+
+/// What a workload's dials come by.
+#[derive(Debug)]
+pub enum Entrances {
+    /// Sockets in the sealed namespace.
+    Sockets(Sockets),
+    /// The link: the stack is the machine's own, and its agent carries every connection over.
+    Link,
+}
+
+/// The sockets of a sealed namespace.
+#[derive(Debug)]
+pub struct Sockets {
     /// Every IPv4 dial, any port; the destination is `SO_ORIGINAL_DST`.
     pub tcp_v4: OwnedFd,
     /// Every IPv6 dial; absent where the kernel has no IPv6.
@@ -47,8 +65,6 @@ pub struct Started {
     pub dns_tcp: OwnedFd,
     /// CONNECT and absolute-form, 127.0.0.1:3128.
     pub proxy: OwnedFd,
-    /// Its life.
-    pub handle: Handle,
 }
 
 /// Starts the sandbox.
@@ -81,9 +97,10 @@ pub(crate) fn start_open(
         return Err(StartError::WorkspaceDescriptor);
     }
     see(watch, StartStep::Network)?;
-    let network = match inputs.network {
-        Some(network) => network,
-        None => SealedNetwork::make(&plan.nft)?,
+    let network = match (&plan.network, inputs.network) {
+        (Network::Machine, _) => None,
+        (Network::Sealed(_), Some(network)) => Some(network),
+        (Network::Sealed(nft), None) => Some(SealedNetwork::make(nft)?),
     };
     see(watch, StartStep::Ownership)?;
     if let (Workspace::Copy, Some(workspace)) = (plan.workspace, &inputs.workspace) {
@@ -112,7 +129,7 @@ pub(crate) fn start_open(
     let staged = Staged {
         plan,
         sources,
-        network: &network,
+        network: network.as_ref(),
         cgroup: &cgroup,
         groups,
         link: inputs.link,
@@ -123,11 +140,15 @@ pub(crate) fn start_open(
     // A runtime's own helpers are dead by now.
     cgroup.reap();
     let started = Started {
-        tcp_v4: network.tcp_v4,
-        tcp_v6: network.tcp_v6,
-        dns_udp: network.dns_udp,
-        dns_tcp: network.dns_tcp,
-        proxy: network.proxy,
+        entrances: network.map_or(Entrances::Link, |network| {
+            Entrances::Sockets(Sockets {
+                tcp_v4: network.tcp_v4,
+                tcp_v6: network.tcp_v6,
+                dns_udp: network.dns_udp,
+                dns_tcp: network.dns_tcp,
+                proxy: network.proxy,
+            })
+        }),
         handle: Handle {
             id: plan.id.clone(),
             process,
@@ -182,10 +203,11 @@ fn in_own_thread<T: Send>(
 struct Staged<'a> {
     plan: &'a Plan,
     sources: Sources,
-    network: &'a SealedNetwork,
+    /// None is an empty one.
+    network: Option<&'a SealedNetwork>,
     cgroup: &'a Cgroup,
     /// Opened while the hierarchies are still in sight.
-    groups: Entrances,
+    groups: sys::Entrances,
     link: OwnedFd,
 }
 
@@ -207,10 +229,13 @@ impl Staged<'_> {
         };
         let mut root = None;
         take(StartStep::Stage, &mut || {
-            rustix::thread::move_into_link_name_space(
-                network.namespace.as_fd(),
-                Some(rustix::thread::LinkNameSpaceType::Network),
-            )?;
+            match network {
+                Some(network) => rustix::thread::move_into_link_name_space(
+                    network.namespace.as_fd(),
+                    Some(rustix::thread::LinkNameSpaceType::Network),
+                )?,
+                None => sys::leave_network_namespace()?,
+            }
             root = Some(stage::enter(plan.runtime.kind, &plan.cgroups)?);
             Ok(())
         })?;
@@ -246,7 +271,11 @@ impl Staged<'_> {
     }
 }
 
-fn spawn_runtime(plan: &Plan, groups: &Entrances, link: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+fn spawn_runtime(
+    plan: &Plan,
+    groups: &sys::Entrances,
+    link: BorrowedFd<'_>,
+) -> io::Result<OwnedFd> {
     let birth = Birth {
         program: &plan.runtime.path,
         arguments: &plan.runtime.arguments(plan.id.as_str(), plan.file_access()),

@@ -36,6 +36,32 @@ pub(crate) fn landlock_version() -> u32 {
     u32::try_from(version).unwrap_or(0)
 }
 
+/// The frequency of the processor's time stamp counter, measured against the kernel's clock; 0
+/// where there is none.
+pub(crate) fn tsc_khz() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let now = || {
+            let clock = std::time::Instant::now();
+            // SAFETY: rdtsc needs no more than a processor that has it, as every x86_64 does; no
+            // kernel here forbids it to programs (prctl(2), PR_SET_TSC).
+            (clock, unsafe { std::arch::x86_64::_rdtsc() })
+        };
+        let (began, from) = now();
+        std::thread::sleep(TSC_TIME);
+        let (ended, to) = now();
+        let micros = (ended - began).as_micros().max(1);
+        let ticks = u128::from(to.wrapping_sub(from));
+        u64::try_from(ticks * 1000 / micros).unwrap_or_default()
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    0
+}
+
+/// Long enough that an interruption between the two readings is lost in it.
+#[cfg(target_arch = "x86_64")]
+const TSC_TIME: std::time::Duration = std::time::Duration::from_millis(20);
+
 /// Attributes of a mount (`MOUNT_ATTR_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MountAttributes {

@@ -44,19 +44,10 @@ pub fn binaries() -> Result<PathBuf> {
 /// # Errors
 /// When the desk does not answer.
 pub fn works(daemon: &Daemon, level: &str) -> Result<std::result::Result<(), String>> {
-    let output = daemon
-        .torno(&[
-            "run",
-            "--quiet",
-            "--workspace",
-            "none",
-            "--isolation",
-            level,
-            "--",
-            "true",
-        ])
-        .output()
-        .context("cannot start torno")?;
+    let run = daemon
+        .run_in(level, &["--workspace", "none"], &["true"])
+        .output();
+    let output = run.context("cannot start torno")?;
     if output.status.success() {
         return Ok(Ok(()));
     }

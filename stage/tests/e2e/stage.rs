@@ -190,6 +190,28 @@ pub(crate) fn at_level(story: &str, level: &str, tell: impl Fn(&Stage)) {
     at_level_as((Who::Caller, ""), story, level, tell);
 }
 
+/// The same at a level with a kernel of its own. What it says to its gate is on no network that
+/// could be read, and its search begins with a sandbox of another level, which has a workspace.
+#[track_caller]
+pub(crate) fn at_machine(story: &str, level: &str, tell: impl Fn(&Stage)) {
+    println!("{story}: {level}");
+    match missing_at(level) {
+        None => {
+            let stage = Stage::new();
+            tell(&stage);
+            stage.is_not_seen_whole("a machine's connections are carried over its link");
+            stage.end();
+        }
+        Some(why) => println!("SKIP: {story} at {level}: {why}"),
+    }
+}
+
+/// What is missing for a machine here.
+fn missing_at(level: &str) -> Option<String> {
+    let daemon = Daemon::bare("").unwrap();
+    daemon::works(&daemon, level).unwrap().err()
+}
+
 #[track_caller]
 fn at_level_as((who, upstreams): (Who, &str), story: &str, level: &str, tell: impl Fn(&Stage)) {
     // Shown when the story fails.

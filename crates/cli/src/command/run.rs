@@ -161,6 +161,7 @@ pub(crate) async fn start(
         has_workspace: mode != WorkspaceMode::None,
         detached,
         also: expanded(&document.grant.sandbox.also, context)?,
+        emulation: shape.emulation,
     };
     let directory = match mode {
         WorkspaceMode::None => None,

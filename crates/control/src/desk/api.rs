@@ -6,7 +6,7 @@ mod check;
 use super::start::{Given, fingerprints, internal, of_refusal, out_of_turn, start};
 use super::{Desk, finish, workspace};
 use crate::front_door;
-use crate::orders::{ExecOrder, GateRequest, LauncherReply, LauncherRequest, PorterJob};
+use crate::orders::{ExecOrder, GateRequest, PorterJob};
 use check::check_command;
 use sha2::{Digest, Sha256};
 use std::os::fd::{AsFd, OwnedFd};
@@ -321,11 +321,7 @@ impl Connection {
     }
 
     async fn doctor(&self) -> Result<ApiReply, Failure> {
-        let probe = self.desk.launcher.ask(&LauncherRequest::Probe, &[]).await;
-        let (reply, _) = probe.map_err(|e| internal(&e))?;
-        let LauncherReply::Probed(levels) = reply else {
-            return Err(out_of_turn("launcher"));
-        };
+        let levels = super::start::probed(&self.desk, None).await?;
         let report = |level: crate::orders::ProbeResult| {
             let mut lines = level.lines;
             lines.extend(

@@ -14,6 +14,7 @@ use crate::front_door;
 use crate::orders::ProbeResult;
 use anyhow::anyhow;
 use attempt::Attempt;
+pub(super) use level::probed;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
@@ -132,6 +133,7 @@ async fn begin(
         isolation: wanted.isolation,
         workspace: wanted.workspace,
         wall_seconds: wanted.wall_seconds,
+        emulation: wanted.emulation,
     };
     let begin = |ticket| {
         DeskMessage::Begin(Box::new(Begin {
@@ -141,6 +143,7 @@ async fn begin(
             document: wanted.document.clone(),
             choice,
             effective_isolation: level.isolation,
+            emulated: level.emulated,
             guarantees: level
                 .absent
                 .iter()

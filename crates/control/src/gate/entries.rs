@@ -14,8 +14,8 @@ use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use torno_egress::{AskedDestination, Clock, HostLimits, Limits};
-use torno_egress::{PinnedRoots, Pipeline, Ports, SessionConfig};
-use torno_guest_protocol::{NamePool, dns};
+use torno_egress::{Peer, PinnedRoots, Pipeline, Ports, SessionConfig};
+use torno_guest_protocol::{Entry, NamePool, dns};
 use torno_policy::names::Host;
 
 /// LIMIT: one question over TCP; the stub reads no longer one over UDP either.
@@ -121,22 +121,58 @@ fn certificates(pem: &str) -> anyhow::Result<Vec<CertificateDer<'static>>> {
         .context("a certificate of upstreams.toml can't be read")
 }
 
-/// Serves every entry, each in tasks of its own.
-pub(super) fn serve(way_out: WayOut, pipeline: Arc<Pipeline>) -> anyhow::Result<()> {
-    let names = Arc::new(Mutex::new(NamePool::default()));
-    for listener in [way_out.tcp_v4, way_out.tcp_v6] {
-        let listener = tcp_listener(listener)?;
-        tokio::spawn(captured(
-            listener,
-            Arc::clone(&pipeline),
-            Arc::clone(&names),
-        ));
+/// What connections come to, however they come.
+#[derive(Clone)]
+pub(super) struct Entries {
+    pipeline: Arc<Pipeline>,
+    names: Arc<Mutex<NamePool>>,
+}
+
+impl Entries {
+    pub(super) fn new(pipeline: Arc<Pipeline>) -> Self {
+        Self {
+            pipeline,
+            names: Arc::default(),
+        }
     }
-    tokio::spawn(proxy(tcp_listener(way_out.proxy)?, pipeline));
+
+    /// Serves one connection in a task of its own.
+    pub(super) fn serve<P: Peer>(&self, stream: P, entry: Entry) {
+        let Self { pipeline, names } = self.clone();
+        match entry {
+            Entry::Captured {
+                destination: address,
+            } => {
+                let name = name_of(&names, address.ip());
+                let asked = AskedDestination { address, name };
+                tokio::spawn(async move { pipeline.serve_captured(stream, asked).await });
+            }
+            Entry::Proxy {} => {
+                tokio::spawn(async move { pipeline.serve_proxy(stream).await });
+            }
+            Entry::NameServer {} => {
+                tokio::spawn(async move {
+                    // A client that is late or goes away is let go.
+                    let _ = tokio::time::timeout(DNS_WAIT, dns_over_tcp(stream, &names)).await;
+                });
+            }
+        }
+    }
+}
+
+/// Serves every socket, each connection in a task of its own.
+pub(super) fn serve(way_out: WayOut, pipeline: Arc<Pipeline>) -> anyhow::Result<()> {
+    let entries = Entries::new(pipeline);
+    for listener in [way_out.tcp_v4, way_out.tcp_v6] {
+        tokio::spawn(captured(tcp_listener(listener)?, entries.clone()));
+    }
+    let proxy = tcp_listener(way_out.proxy)?;
+    tokio::spawn(landed(proxy, entries.clone(), Entry::Proxy {}));
+    let name_server = tcp_listener(way_out.dns_tcp)?;
+    tokio::spawn(landed(name_server, entries.clone(), Entry::NameServer {}));
     let udp = std::net::UdpSocket::from(way_out.dns_udp);
     udp.set_nonblocking(true)?;
-    tokio::spawn(dns_udp(UdpSocket::from_std(udp)?, Arc::clone(&names)));
-    tokio::spawn(dns_tcp(tcp_listener(way_out.dns_tcp)?, names));
+    tokio::spawn(dns_udp(UdpSocket::from_std(udp)?, entries.names));
     Ok(())
 }
 
@@ -163,24 +199,19 @@ async fn accept(listener: &TcpListener) -> TcpStream {
     }
 }
 
-async fn captured(listener: TcpListener, pipeline: Arc<Pipeline>, names: Arc<Mutex<NamePool>>) {
+async fn captured(listener: TcpListener, entries: Entries) {
     loop {
         let stream = accept(&listener).await;
-        let Some(address) = original_destination(&stream) else {
-            continue;
-        };
-        let name = name_of(&names, address.ip());
-        let pipeline = Arc::clone(&pipeline);
-        let asked = AskedDestination { address, name };
-        tokio::spawn(async move { pipeline.serve_captured(stream, asked).await });
+        if let Some(destination) = original_destination(&stream) {
+            entries.serve(stream, Entry::Captured { destination });
+        }
     }
 }
 
-async fn proxy(listener: TcpListener, pipeline: Arc<Pipeline>) {
+/// What lands on a socket that has one purpose.
+async fn landed(listener: TcpListener, entries: Entries, entry: Entry) {
     loop {
-        let stream = accept(&listener).await;
-        let pipeline = Arc::clone(&pipeline);
-        tokio::spawn(async move { pipeline.serve_proxy(stream).await });
+        entries.serve(accept(&listener).await, entry);
     }
 }
 
@@ -229,19 +260,8 @@ async fn dns_udp(socket: UdpSocket, names: Arc<Mutex<NamePool>>) {
     }
 }
 
-async fn dns_tcp(listener: TcpListener, names: Arc<Mutex<NamePool>>) {
-    loop {
-        let stream = accept(&listener).await;
-        let names = Arc::clone(&names);
-        tokio::spawn(async move {
-            // A client that is late or goes away is let go.
-            let _ = tokio::time::timeout(DNS_WAIT, dns_over_tcp(stream, &names)).await;
-        });
-    }
-}
-
 /// One question and its answer, each behind its length (RFC 1035 §4.2.2).
-async fn dns_over_tcp(mut stream: TcpStream, names: &Mutex<NamePool>) -> std::io::Result<()> {
+async fn dns_over_tcp<P: Peer>(mut stream: P, names: &Mutex<NamePool>) -> std::io::Result<()> {
     let length = usize::from(stream.read_u16().await?);
     if length > DNS_BYTES_MAX {
         return Ok(());

@@ -54,9 +54,11 @@ pub(super) async fn run(
                     let count = bytes.len();
                     let frame = match stream {
                         Stream::Stderr => CommandFrame::Stderr(bytes.to_vec()),
-                        Stream::Stdout | Stream::Stdin | Stream::File => {
-                            CommandFrame::Stdout(bytes.to_vec())
-                        }
+                        Stream::Stdout
+                        | Stream::Stdin
+                        | Stream::File
+                        | Stream::Outward
+                        | Stream::Inward => CommandFrame::Stdout(bytes.to_vec()),
                     };
                     clients.retain(|client| client.offer(&frame));
                     if !clients.iter().any(Client::is_first) {

@@ -3,6 +3,7 @@
 //! hostile once a workload has run: a frame out of order, over its credit or for nobody ends the
 //! link, and with it the sandbox.
 
+use super::courier::{Courier, Serve};
 use anyhow::{Context, bail, ensure};
 use bytes::{Bytes, BytesMut};
 use std::collections::BTreeMap;
@@ -14,8 +15,8 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, mpsc};
 use torno_guest_protocol::{
-    ExecId, Frame, GuestDecoder, GuestMessage, HostMessage, PROTOCOL_VERSION, ProcessStatus,
-    ReceiveWindow, SendWindow, Stream, encode_control, encode_credit, encode_data,
+    ConnectionId, ExecId, Frame, GuestDecoder, GuestMessage, HostMessage, PROTOCOL_VERSION,
+    ProcessStatus, ReceiveWindow, SendWindow, Stream, encode_control, encode_credit, encode_data,
     encode_end_of_file,
 };
 
@@ -23,6 +24,8 @@ use torno_guest_protocol::{
 const HELLO_WAIT: Duration = Duration::from_secs(20);
 /// LIMIT: frames that wait to be written; a guest that does not read stops its own commands.
 const OUTGOING_MAX: usize = 64;
+/// LIMIT: an agent's complaint in an error.
+const COMPLAINT_CHARACTERS_MAX: usize = 1000;
 /// LIMIT: commands at once in one session.
 const EXECS_MAX: usize = 256;
 
@@ -49,6 +52,8 @@ struct ExecRow {
 /// The link, shared by the commands' tasks.
 pub(super) struct Link {
     outgoing: mpsc::Sender<Bytes>,
+    /// Carries connections, where the stack is a machine's own.
+    courier: Option<Arc<Courier>>,
     execs: Mutex<BTreeMap<ExecId, ExecRow>>,
 }
 
@@ -63,13 +68,16 @@ pub(super) struct ExecHandle {
 /// Shakes hands and returns the link and its reader, which runs until the link is broken.
 pub(super) async fn open(
     link: OwnedFd,
+    couriered: Option<Serve>,
 ) -> anyhow::Result<(Arc<Link>, impl Future<Output = anyhow::Result<()>> + Send)> {
     let socket = std::os::unix::net::UnixStream::from(link);
     socket.set_nonblocking(true)?;
     let (mut from_guest, to_guest) = UnixStream::from_std(socket)?.into_split();
     let (outgoing, queue) = mpsc::channel(OUTGOING_MAX);
+    let courier = couriered.map(|serve| Arc::new(Courier::new(serve, outgoing.clone())));
     let link = Arc::new(Link {
         outgoing,
+        courier,
         execs: Mutex::default(),
     });
     tokio::spawn(write(to_guest, queue));
@@ -85,6 +93,11 @@ pub(super) async fn open(
                 version == PROTOCOL_VERSION,
                 "the guest agent speaks version {version}"
             );
+        }
+        Some(Frame::Control(GuestMessage::MachineUnusable { message })) => {
+            let plain = message.chars().filter(|c| !c.is_control());
+            let message: String = plain.take(COMPLAINT_CHARACTERS_MAX).collect();
+            bail!("the machine could not be made a sandbox: {message}");
         }
         Some(_) => bail!("the guest agent did not say hello first"),
         None => bail!("the guest agent is gone"),
@@ -207,7 +220,7 @@ impl Link {
         let credit = self.execs().get_mut(&id).and_then(|row| match stream {
             Stream::Stdout => row.stdout.consume(bytes),
             Stream::Stderr => row.stderr.consume(bytes),
-            Stream::Stdin | Stream::File => None,
+            Stream::Stdin | Stream::File | Stream::Outward | Stream::Inward => None,
         });
         if let Some(credit) = credit {
             let mut frame = BytesMut::new();
@@ -220,27 +233,26 @@ impl Link {
     /// One frame of the guest.
     fn take(&self, frame: Frame<GuestMessage>) -> anyhow::Result<()> {
         match frame {
+            Frame::Data {
+                channel,
+                stream: Stream::Outward,
+                bytes,
+            } => self.courier()?.accept(ConnectionId(channel.0), bytes),
+            Frame::EndOfFile {
+                channel,
+                stream: Stream::Outward,
+            } => self.courier()?.end(ConnectionId(channel.0)),
+            Frame::Credit {
+                channel,
+                stream: Stream::Inward,
+                bytes,
+            } => self.courier()?.grant(ConnectionId(channel.0), bytes),
             Frame::Control(message) => self.take_message(message),
             Frame::Data {
                 channel,
                 stream,
                 bytes,
-            } => {
-                let mut execs = self.execs();
-                // Bytes of a command that ended may still be on their way.
-                let Some(row) = execs.get_mut(&ExecId(channel.0)) else {
-                    return Ok(());
-                };
-                let window = match stream {
-                    Stream::Stdout => &mut row.stdout,
-                    Stream::Stderr => &mut row.stderr,
-                    Stream::Stdin | Stream::File => bail!("the guest sent a stream of the host"),
-                };
-                window.accept(bytes.len())?;
-                // A task that is gone has had its command killed.
-                let _ = row.events.send(ExecEvent::Output(stream, bytes));
-                Ok(())
-            }
+            } => self.take_output(ExecId(channel.0), stream, bytes),
             Frame::EndOfFile { channel, stream } => {
                 let mut execs = self.execs();
                 let Some(row) = execs.get_mut(&ExecId(channel.0)) else {
@@ -249,7 +261,9 @@ impl Link {
                 match stream {
                     Stream::Stdout => row.stdout.end()?,
                     Stream::Stderr => row.stderr.end()?,
-                    Stream::Stdin | Stream::File => bail!("the guest ended a stream of the host"),
+                    Stream::Stdin | Stream::File | Stream::Outward | Stream::Inward => {
+                        bail!("the guest ended a stream of the host")
+                    }
                 }
                 Ok(())
             }
@@ -271,6 +285,31 @@ impl Link {
                 Ok(())
             }
         }
+    }
+
+    /// Bytes of a command's output.
+    fn take_output(&self, exec: ExecId, stream: Stream, bytes: Bytes) -> anyhow::Result<()> {
+        let mut execs = self.execs();
+        // Bytes of a command that ended may still be on their way.
+        let Some(row) = execs.get_mut(&exec) else {
+            return Ok(());
+        };
+        let window = match stream {
+            Stream::Stdout => &mut row.stdout,
+            Stream::Stderr => &mut row.stderr,
+            Stream::Stdin | Stream::File | Stream::Outward | Stream::Inward => {
+                bail!("the guest sent a stream of the host")
+            }
+        };
+        window.accept(bytes.len())?;
+        // A task that is gone has had its command killed.
+        let _ = row.events.send(ExecEvent::Output(stream, bytes));
+        Ok(())
+    }
+
+    fn courier(&self) -> anyhow::Result<&Arc<Courier>> {
+        let courier = self.courier.as_ref();
+        courier.context("the guest carries connections, which come by sockets here")
     }
 
     fn take_message(&self, message: GuestMessage) -> anyhow::Result<()> {
@@ -296,7 +335,13 @@ impl Link {
                     let _ = row.events.send(ExecEvent::Failed(code, message));
                 }
             }
-            GuestMessage::Hello { .. } => bail!("the guest said hello twice"),
+            GuestMessage::ConnectionOpened { connection, entry } => {
+                self.courier()?.open(connection, entry)?;
+            }
+            GuestMessage::ConnectionClosed { connection } => self.courier()?.closed(connection)?,
+            GuestMessage::Hello { .. } | GuestMessage::MachineUnusable { .. } => {
+                bail!("the guest said hello twice")
+            }
             // Nothing here asks for files yet, so an answer to that is out of order.
             other => bail!("the guest answered what was not asked: {}", kind_of(&other)),
         }
@@ -307,7 +352,7 @@ impl Link {
 /// The message's kind, for the log; nothing of its content.
 fn kind_of(message: &GuestMessage) -> &'static str {
     match message {
-        GuestMessage::Hello { .. } => "hello",
+        GuestMessage::Hello { .. } | GuestMessage::MachineUnusable { .. } => "hello",
         GuestMessage::ProcessStarted { .. } => "process_started",
         GuestMessage::ProcessEnded { .. } => "process_ended",
         GuestMessage::ProcessFailed { .. } => "process_failed",
@@ -320,5 +365,8 @@ fn kind_of(message: &GuestMessage) -> &'static str {
         | GuestMessage::PathMoved { .. }
         | GuestMessage::PathRemoved { .. }
         | GuestMessage::RequestFailed { .. } => "file answer",
+        GuestMessage::ConnectionOpened { .. } | GuestMessage::ConnectionClosed { .. } => {
+            "connection"
+        }
     }
 }

@@ -6,21 +6,39 @@ use crate::orders::ProbeResult;
 use torno_policy::grant::{Isolation, WorkspaceMode};
 use torno_sandbox::{HostFacts, INSIDE_UID, Level};
 
-/// Boot probes of every level.
-pub(super) fn probe_all(facts: &HostFacts, uid_base: u32) -> Vec<ProbeResult> {
-    let levels = [Level::Container, Level::Gvisor, Level::Microvm, Level::Vm];
-    levels
-        .into_iter()
-        .map(|level| probe(level, facts, uid_base))
-        .collect()
+/// Every level, weakest first.
+pub(super) const ALL: [Isolation; 4] = [
+    Isolation::Container,
+    Isolation::Gvisor,
+    Isolation::Microvm,
+    Isolation::Vm,
+];
+
+/// A level whose image is being made.
+pub(super) fn coming(isolation: Isolation) -> ProbeResult {
+    ProbeResult {
+        coming: true,
+        ..missing(isolation, "the image of /usr is being made")
+    }
 }
 
-fn probe(level: Level, facts: &HostFacts, uid_base: u32) -> ProbeResult {
-    let isolation = match level {
-        Level::Container => Isolation::Container,
-        Level::Gvisor => Isolation::Gvisor,
-        Level::Microvm => Isolation::Microvm,
-        Level::Vm => Isolation::Vm,
+/// A level that does not work, and why.
+pub(super) fn missing(isolation: Isolation, why: &str) -> ProbeResult {
+    ProbeResult {
+        isolation,
+        works: false,
+        emulated: false,
+        coming: false,
+        lines: vec![why.to_owned()],
+        absent: Vec::new(),
+        fix: None,
+    }
+}
+
+/// The boot probe of one level.
+pub(super) fn probe(isolation: Isolation, facts: &HostFacts, uid_base: u32) -> ProbeResult {
+    let Ok(level) = of(isolation) else {
+        return missing(isolation, "no level of its own");
     };
     match torno_sandbox::probe(level, facts, uid_base) {
         Ok(guarantees) => {
@@ -42,17 +60,16 @@ fn probe(level: Level, facts: &HostFacts, uid_base: u32) -> ProbeResult {
             ProbeResult {
                 isolation,
                 works: true,
+                emulated: guarantees.emulated,
+                coming: false,
                 lines,
                 absent,
                 fix: None,
             }
         }
-        Err(missing) => ProbeResult {
-            isolation,
-            works: false,
-            lines: vec![missing.to_string()],
-            absent: Vec::new(),
-            fix: Some(missing.fix),
+        Err(found) => ProbeResult {
+            fix: Some(found.fix.clone()),
+            ..missing(isolation, &found.to_string())
         },
     }
 }
@@ -86,7 +103,10 @@ pub(super) fn guest_arguments(workspace: WorkspaceMode, isolation: Isolation) ->
         place,
     ];
     let mut words: Vec<String> = words.into_iter().map(str::to_owned).collect();
-    if isolation == Isolation::Container {
+    if matches!(
+        isolation,
+        Isolation::Container | Isolation::Microvm | Isolation::Vm
+    ) {
         words.push("--require-landlock".to_owned());
     }
     words

@@ -6,25 +6,26 @@ mod claim;
 use super::disk::{DiskWatch, runs_low};
 use super::journal::{self, Entry, Journal};
 use super::levels;
+use super::machines::Machines;
 use super::places::{self, Places};
 use super::ranges::{Range, Ranges};
 use super::removal::remove_tree;
 use super::shape::{self, Identity, Own, Shape};
 use super::spare_network::SpareNetwork;
 use super::spare_sandbox::SpareSandboxes;
-use crate::orders::{ProbeResult, SandboxOrder, Start};
+use crate::orders::{ProbeResult, SandboxOrder, SandboxReady, Start};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::Instant;
-use torno_policy::grant::WorkspaceMode;
+use torno_policy::grant::{Isolation, WorkspaceMode};
 use torno_policy::names::SessionId;
 use torno_policy::standing::Phase;
 use torno_sandbox::{
-    Handle, HostFacts, Paths, Plan, Refusal, Rights, SandboxId, SandboxSpec, StartInputs, Started,
-    VerifiedGuest,
+    Entrances, Handle, HostFacts, Paths, Plan, Refusal, Rights, SandboxId, SandboxSpec,
+    StartInputs, Started, VerifiedGuest,
 };
 
 /// How often a sandbox's first process is looked at.
@@ -64,7 +65,8 @@ impl Failed {
 
 /// A sandbox that runs, as its gate and the desk need to know it.
 pub(super) struct StartedSandbox {
-    /// In the order of [`crate::orders::SandboxReady`].
+    pub(super) ready: SandboxReady,
+    /// As `ready` says.
     pub(super) way_out: Vec<OwnedFd>,
     pub(super) environment: Vec<(String, String)>,
     /// Its name, if it was made ahead.
@@ -86,7 +88,8 @@ pub(super) struct Sandboxes {
     facts: HostFacts,
     live: BTreeMap<SessionId, Life>,
     ranges: Ranges,
-    probes: Option<Vec<ProbeResult>>,
+    probes: Vec<ProbeResult>,
+    machines: Machines,
 }
 
 /// A session's sandbox. What it has goes in this order.
@@ -123,7 +126,9 @@ impl Sandboxes {
         };
         // Runtimes that came with this installation lie beside the guest agent and are found first.
         if let Some(beside) = start.guest.parent() {
-            paths.search.insert(0, beside.join("runtimes"));
+            let runtimes = beside.join("runtimes");
+            paths.machines.insert(0, runtimes.join("machine"));
+            paths.search.insert(0, runtimes);
         }
         let mut facts = HostFacts::gather(&paths);
         if let Err(refusal) = rights {
@@ -148,7 +153,8 @@ impl Sandboxes {
             facts,
             live: BTreeMap::new(),
             ranges: Ranges::new(rights),
-            probes: None,
+            probes: Vec::new(),
+            machines: Machines::new(paths),
         })
     }
 
@@ -225,14 +231,7 @@ impl Sandboxes {
         disk_bytes: u64,
         booted: Booted,
     ) -> Result<StartedSandbox, Failed> {
-        let Started {
-            tcp_v4,
-            tcp_v6,
-            dns_udp,
-            dns_tcp,
-            proxy,
-            handle,
-        } = booted.started;
+        let Started { entrances, handle } = booted.started;
         let process = handle.process().try_clone_to_owned();
         let process = process.map_err(|e| Failed::internal(&e.to_string()))?;
         self.disk
@@ -245,11 +244,10 @@ impl Sandboxes {
             _entry: booted.entry,
         };
         self.live.insert(session, life);
-        let tcp_v6 = tcp_v6.ok_or_else(|| {
-            Failed::internal("this kernel has no IPv6, so IPv6 dials can't be seen; enable it")
-        })?;
+        let (ready, way_out) = way_out(entrances, booted.link)?;
         Ok(StartedSandbox {
-            way_out: vec![tcp_v4, tcp_v6, dns_udp, dns_tcp, proxy, booted.link],
+            ready,
+            way_out,
             environment: booted.environment,
             claimed,
             process,
@@ -345,20 +343,40 @@ impl Sandboxes {
         }
     }
 
-    /// Boot probes, made once in this life, and what waits at each level now.
-    pub(super) fn probe(&mut self) -> Vec<ProbeResult> {
-        let uid_base = self.ranges.of_probes();
-        let probes = self
-            .probes
-            .get_or_insert_with(|| levels::probe_all(&self.facts, uid_base));
-        let mut probes = probes.clone();
-        for probe in &mut probes {
-            match self.spares.count(probe.isolation) {
-                0 => {}
-                count => probe.lines.push(format!("made ahead: {count}")),
-            }
+    /// Boot probes, each made once in this life, and what waits at each level now.
+    pub(super) fn probe(&mut self, only: Option<Isolation>) -> Vec<ProbeResult> {
+        let wanted = levels::ALL
+            .into_iter()
+            .filter(|level| only.is_none_or(|only| *level == only));
+        wanted
+            .map(|level| {
+                let mut probe = self.probe_level(level, only.is_some());
+                match self.spares.count(level) {
+                    0 => {}
+                    count => probe.lines.push(format!("made ahead: {count}")),
+                }
+                probe
+            })
+            .collect()
+    }
+
+    /// A machine's image is made when its level is the one that is named.
+    fn probe_level(&mut self, level: Isolation, is_named: bool) -> ProbeResult {
+        let is_machine = matches!(level, Isolation::Microvm | Isolation::Vm);
+        if is_machine && !is_named {
+            self.machines.find(&mut self.facts);
+        } else if is_machine && !self.machines.prepare(&mut self.facts) {
+            return levels::coming(level);
         }
-        probes
+        if let Some(failure) = self.machines.failure().filter(|_| is_machine) {
+            return levels::missing(level, failure);
+        }
+        if let Some(found) = self.probes.iter().find(|found| found.isolation == level) {
+            return found.clone();
+        }
+        let found = levels::probe(level, &self.facts, self.ranges.of_probes());
+        self.probes.push(found.clone());
+        found
     }
 }
 
@@ -377,6 +395,26 @@ fn load_guest(path: &Path) -> Result<VerifiedGuest, String> {
     let digest = option_env!("TORNO_GUEST_SHA256")
         .ok_or_else(|| "this tornod was built without its guest agent".to_owned())?;
     VerifiedGuest::load(path, digest).map_err(|e| e.to_string())
+}
+
+/// What the gate is given.
+fn way_out(entrances: Entrances, link: OwnedFd) -> Result<(SandboxReady, Vec<OwnedFd>), Failed> {
+    let sockets = match entrances {
+        Entrances::Link => return Ok((SandboxReady::Link, vec![link])),
+        Entrances::Sockets(sockets) => sockets,
+    };
+    let tcp_v6 = sockets.tcp_v6.ok_or_else(|| {
+        Failed::internal("this kernel has no IPv6, so IPv6 dials can't be seen; enable it")
+    })?;
+    let way_out = vec![
+        sockets.tcp_v4,
+        tcp_v6,
+        sockets.dns_udp,
+        sockets.dns_tcp,
+        sockets.proxy,
+        link,
+    ];
+    Ok((SandboxReady::Sockets, way_out))
 }
 
 fn link_pair() -> Result<(OwnedFd, OwnedFd), Failed> {

@@ -157,7 +157,9 @@ fn frames<M: std::fmt::Debug + Clone>(
         Just(Stream::Stdin),
         Just(Stream::Stdout),
         Just(Stream::Stderr),
-        Just(Stream::File)
+        Just(Stream::File),
+        Just(Stream::Outward),
+        Just(Stream::Inward)
     ];
     prop_oneof![
         messages.prop_map(Frame::Control),

@@ -91,6 +91,7 @@ impl Notary {
         })?;
         narrow(&mut grant.sandbox, &begin.choice)?;
         check_level(grant.sandbox.isolation, begin.effective_isolation)?;
+        check_emulation(&grant.sandbox, begin.emulated)?;
         self.organisation.admits_start(&grant)?;
         Ok(grant)
     }
@@ -233,6 +234,12 @@ fn narrow(sandbox: &mut SandboxGrant, choice: &Choice) -> Result<(), Refusal> {
             &hint,
         ))
     };
+    if choice.emulation {
+        if sandbox.isolation != Isolation::Strongest && !sandbox.emulation {
+            return widens("--emulation");
+        }
+        sandbox.emulation = true;
+    }
     if let Some(level) = choice.isolation {
         if strength(level) < strength(sandbox.isolation) {
             return widens("--isolation");
@@ -289,6 +296,21 @@ fn check_level(asked: Isolation, used: Isolation) -> Result<(), Refusal> {
         Reason::Undecidable,
         Layer::Session,
         "isolation",
+        hint,
+    ))
+}
+
+/// Emulation claims no boundary, so it is used only where the grant says so and names the level.
+fn check_emulation(sandbox: &SandboxGrant, emulated: bool) -> Result<(), Refusal> {
+    if !emulated || (sandbox.emulation && sandbox.isolation != Isolation::Strongest) {
+        return Ok(());
+    }
+    let hint = "this machine can only emulate that level, which is no boundary; name it and say \
+                `emulation = true`, or `--emulation`, if that will do";
+    Err(refusal(
+        Reason::Undecidable,
+        Layer::Session,
+        "emulation",
         hint,
     ))
 }

@@ -231,6 +231,7 @@ impl World {
             document: document.to_owned(),
             choice: Choice::default(),
             effective_isolation: Isolation::Gvisor,
+            emulated: false,
             guarantees: vec![],
         };
         match self.desk(DeskMessage::Begin(Box::new(begin))).0 {

@@ -33,6 +33,9 @@ pub fn describe(grant: &Grant) -> Vec<String> {
     if !sandbox.tripwires {
         lines.push("stands without tripwires".to_owned());
     }
+    if sandbox.emulation {
+        lines.push("may be emulated, which is no boundary".to_owned());
+    }
     if let Some(install) = &grant.install {
         let commands: Vec<_> = install
             .run

@@ -6,7 +6,7 @@ use super::{DocumentError, Presets, files, limits, rules};
 use crate::grant::{AllowRule, FileRules, InstallGrant, Isolation, SandboxGrant, WorkspaceMode};
 use crate::standing::Phase;
 
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 9] = [
     "isolation",
     "image",
     "also",
@@ -15,6 +15,7 @@ const KEYS: [&str; 8] = [
     "env",
     "limits",
     "tripwires",
+    "emulation",
 ];
 
 pub(super) fn read(value: Option<&Value<'_>>) -> Result<SandboxGrant, DocumentError> {
@@ -26,6 +27,7 @@ pub(super) fn read(value: Option<&Value<'_>>) -> Result<SandboxGrant, DocumentEr
         env: Vec::new(),
         limits: limits::LIMITS_DEFAULT,
         tripwires: true,
+        emulation: false,
     };
     let Some(value) = value else {
         return Ok(sandbox);
@@ -68,6 +70,9 @@ pub(super) fn read(value: Option<&Value<'_>>) -> Result<SandboxGrant, DocumentEr
     sandbox.limits = limits::read(fields.get("limits"))?;
     if fields.get("tripwires").is_some() {
         sandbox.tripwires = fields.flag("tripwires")?;
+    }
+    if fields.get("emulation").is_some() {
+        sandbox.emulation = fields.flag("emulation")?;
     }
     Ok(sandbox)
 }

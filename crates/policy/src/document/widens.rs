@@ -102,6 +102,9 @@ fn sandbox(old: &SandboxGrant, new: &SandboxGrant) -> Vec<String> {
         );
         lines.push(format!("isolation changes from {was} to {is}"));
     }
+    if new.emulation && !old.emulation {
+        lines.push("may be emulated, which is no boundary".to_owned());
+    }
     if new.workspace != old.workspace && new.workspace != WorkspaceMode::None {
         lines.push(format!(
             "workspace is {}",

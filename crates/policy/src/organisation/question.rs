@@ -184,6 +184,7 @@ pub(super) fn start(grant: &Grant) -> Option<Request> {
         ),
         flag("host_directories", !sandbox.also.is_empty()),
         flag("install", grant.install.is_some()),
+        flag("emulation", sandbox.emulation),
         number("wall_seconds", limits.wall_seconds),
         number("idle_seconds", limits.idle_seconds),
         number("cpu_milli", limits.cpu_milli),

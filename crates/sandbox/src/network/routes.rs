@@ -38,6 +38,15 @@ pub(super) fn catch_all() -> Result<bool, NetworkError> {
     Ok(true)
 }
 
+/// The messages of [`catch_all`], for a kernel with both families.
+pub(super) fn messages() -> Vec<Vec<u8>> {
+    vec![
+        loopback_up(),
+        route_everything(AddressFamily::INET.as_raw()),
+        route_everything(AddressFamily::INET6.as_raw()),
+    ]
+}
+
 /// Without IPv6 in the kernel no program inside can make such a socket either.
 fn kernel_has_v6() -> bool {
     let made = net::socket_with(

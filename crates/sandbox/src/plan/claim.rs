@@ -2,7 +2,7 @@
 //! What a session brings to a sandbox that was made ahead of it: what its own files say. All else
 //! that a start does must be in both plans alike, or that sandbox is not the session's. Pure.
 
-use super::{Plan, TreeStep};
+use super::{Network, Plan, TreeStep};
 use crate::plan::rules::WorkspaceRules;
 use crate::spec::Workspace;
 use std::path::Path;
@@ -12,13 +12,14 @@ pub(crate) type Brought<'a> = (&'a Path, &'a [u8]);
 
 impl Plan {
     /// Whether a sandbox can be made by this plan before its session is there: neither a person's
-    /// own directory is in it, nor a place of the workspace that must be there to be a mount.
+    /// own directory is in it, nor a place of the workspace that must be there to be a mount. What
+    /// a machine boots from has the session's files in it.
     #[must_use]
     pub fn can_be_made_ahead(&self) -> bool {
-        match self.workspace {
-            Workspace::None => true,
-            Workspace::Copy => self.rules == WorkspaceRules::default(),
-            Workspace::Bind => false,
+        match (&self.network, self.workspace) {
+            (Network::Machine, _) | (_, Workspace::Bind) => false,
+            (Network::Sealed(_), Workspace::None) => true,
+            (Network::Sealed(_), Workspace::Copy) => self.rules == WorkspaceRules::default(),
         }
     }
 
@@ -36,7 +37,7 @@ impl Plan {
             workspace,
             rules,
             ids,
-            nft,
+            network,
             keeper,
             cgroups,
         } = wanted;
@@ -48,7 +49,7 @@ impl Plan {
             && *workspace == self.workspace
             && *rules == self.rules
             && *ids == self.ids
-            && *nft == self.nft
+            && *network == self.network
             && *keeper == self.keeper
             && *cgroups == self.cgroups
             && tree.len() == self.tree.len();

@@ -10,7 +10,7 @@ use crate::spec::{GUEST_PATH, INSIDE_UID, IdMap, SandboxSpec, Workspace};
 use serde_json::{Value, json};
 
 /// The agent's home inside.
-pub(super) const HOME: &str = "/home/agent";
+pub(crate) const HOME: &str = "/home/agent";
 
 /// The configuration's text.
 pub(super) fn config(
@@ -19,24 +19,7 @@ pub(super) fn config(
     ids: IdMap,
     kind: RuntimeKind,
 ) -> String {
-    let mappings: Vec<Value> = ids
-        .pieces()
-        .into_iter()
-        .map(|(inside, outside, size)| {
-            json!({ "containerID": inside, "hostID": outside, "size": size })
-        })
-        .collect();
-    let namespaces: Vec<Value> = ["pid", "mount", "ipc", "uts", "cgroup", "user"]
-        .map(|kind| json!({ "type": kind }))
-        .to_vec();
-    let mut linux = json!({
-        "namespaces": namespaces,
-        "uidMappings": mappings,
-        "gidMappings": mappings,
-        "maskedPaths": MASKED,
-        "readonlyPaths": READ_ONLY,
-        "rootfsPropagation": "rprivate",
-    });
+    let mut linux = linux(ids);
     if has_seccomp(kind)
         && let Some(linux) = linux.as_object_mut()
     {
@@ -53,6 +36,28 @@ pub(super) fn config(
         "linux": linux,
     });
     config.to_string()
+}
+
+/// Namespaces and what /proc shows in them.
+pub(crate) fn linux(ids: IdMap) -> Value {
+    let mappings: Vec<Value> = ids
+        .pieces()
+        .into_iter()
+        .map(|(inside, outside, size)| {
+            json!({ "containerID": inside, "hostID": outside, "size": size })
+        })
+        .collect();
+    let namespaces: Vec<Value> = ["pid", "mount", "ipc", "uts", "cgroup", "user"]
+        .map(|kind| json!({ "type": kind }))
+        .to_vec();
+    json!({
+        "namespaces": namespaces,
+        "uidMappings": mappings,
+        "gidMappings": mappings,
+        "maskedPaths": MASKED,
+        "readonlyPaths": READ_ONLY,
+        "rootfsPropagation": "rprivate",
+    })
 }
 
 fn process(spec: &SandboxSpec, facts: &HostFacts) -> Value {
@@ -84,7 +89,7 @@ fn process(spec: &SandboxSpec, facts: &HostFacts) -> Value {
 }
 
 /// Sandboxes die first when the host runs out of memory.
-const OOM_SCORE: i32 = 500;
+pub(crate) const OOM_SCORE: i32 = 500;
 /// LIMIT: what libraries lock for their own keys; pinned pages can't be reclaimed.
 const MEMLOCK_BYTES: u64 = 64 << 10;
 
@@ -123,7 +128,7 @@ pub fn environment(spec: &SandboxSpec) -> Vec<(String, String)> {
 
 /// What lives in memory shares the disk limit: home and /tmp have a third each, an empty workspace
 /// the last one.
-fn mounts(spec: &SandboxSpec, kind: RuntimeKind) -> Vec<Value> {
+pub(crate) fn places(spec: &SandboxSpec, kind: RuntimeKind) -> Vec<Value> {
     let third = spec.limits.disk_bytes / 3;
     let mut mounts = vec![
         mount("/proc", "proc", &["nosuid", "noexec", "nodev"]),
@@ -147,13 +152,20 @@ fn mounts(spec: &SandboxSpec, kind: RuntimeKind) -> Vec<Value> {
         memory("/tmp", third, "mode=1777", kind),
         memory("/run", third.min(RUN_BYTES_MAX), OWN, kind),
     ];
-    if !home_is_staged(spec) {
-        mounts.push(memory(HOME, third, OWN, kind));
-    }
+    mounts.push(memory(HOME, third, OWN, kind));
     if spec.workspace == Workspace::None {
         mounts.push(memory("/workspace", third, OWN, kind));
     }
     mounts
+}
+
+/// The places, without a home that the launcher makes.
+fn mounts(spec: &SandboxSpec, kind: RuntimeKind) -> Vec<Value> {
+    let mut places = places(spec, kind);
+    if home_is_staged(spec) {
+        places.retain(|place| place.get("destination") != Some(&json!(HOME)));
+    }
+    places
 }
 
 /// A directory listed below home must be mounted after home, and a file of it made there: then the
@@ -184,7 +196,7 @@ fn memory(path: &str, bytes: u64, mode: &str, kind: RuntimeKind) -> Value {
     mount(path, "tmpfs", &options)
 }
 
-fn mount(path: &str, kind: &str, options: &[&str]) -> Value {
+pub(crate) fn mount(path: &str, kind: &str, options: &[&str]) -> Value {
     json!({ "destination": path, "type": kind, "source": kind, "options": options })
 }
 

@@ -37,6 +37,7 @@ pub(crate) fn facts() -> HostFacts {
         locked_mounts: vec![],
         landlock_version: 6,
         open_files_max: 65_536,
+        machine: None,
     }
 }
 
@@ -89,7 +90,7 @@ pub(crate) fn spec(level: Level) -> SandboxSpec {
 use crate::spec::VerifiedGuest;
 
 /// The plan as a reviewer reads it; contents of files as text.
-fn printed(plan: &Plan) -> String {
+pub(crate) fn printed(plan: &Plan) -> String {
     let mut text = String::new();
     let mut line = |words: String| {
         text.push_str(&words);
@@ -104,6 +105,10 @@ fn printed(plan: &Plan) -> String {
     line(format!("{:?}", plan.rules));
     for step in &plan.tree {
         match step {
+            TreeStep::File(path, content) if content.starts_with(b"070701") => {
+                line(format!("archive {}", path.display()));
+                crate::vm::listed(content).into_iter().for_each(&mut line);
+            }
             TreeStep::File(path, content) => {
                 line(format!(
                     "file {} {:?}",
@@ -123,7 +128,7 @@ fn printed(plan: &Plan) -> String {
     text
 }
 
-fn check_golden(name: &str, found: &str) {
+pub(crate) fn check_golden(name: &str, found: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("src/plan/golden")
         .join(name);
@@ -159,7 +164,7 @@ fn a_bound_workspace_is_refused_where_it_cannot_be_had() {
     };
     assert_eq!(
         plan(&spec, &facts()).unwrap_err(),
-        PlanError::BindUnavailable
+        PlanError::BindUnavailable("gvisor")
     );
 }
 
@@ -174,11 +179,11 @@ fn refused(change: impl FnOnce(&mut SandboxSpec)) -> PlanError {
 fn a_level_without_its_parts_is_refused_with_the_command_that_brings_them() {
     assert_eq!(
         refused(|spec| spec.level = Level::Microvm),
-        PlanError::IsolationUnavailable("microvm")
+        PlanError::MachineMissing
     );
     assert_eq!(
         refused(|spec| spec.level = Level::Vm),
-        PlanError::IsolationUnavailable("vm")
+        PlanError::MachineMissing
     );
     let bare = HostFacts {
         gvisor_runtime: None,

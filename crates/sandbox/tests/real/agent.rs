@@ -10,6 +10,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
+use torno_guest_protocol::PROTOCOL_VERSION;
 use torno_sandbox::{StartInputs, VerifiedGuest, agent_arguments, plan, start};
 
 /// Built by `cargo build -p torno-guest --target …` with a static C runtime.
@@ -77,7 +78,10 @@ fn the_agent_greets_raises_its_walls_and_runs_a_program() {
             network: None,
         };
         let started = start(&plan(&spec, &facts).unwrap(), inputs).unwrap();
-        say(&mut link, &json!({ "type": "hello", "version": 1 }));
+        say(
+            &mut link,
+            &json!({ "type": "hello", "version": PROTOCOL_VERSION }),
+        );
         let hello = hear_control(&mut link);
         assert_eq!(hello["type"], "hello", "{level:?}: {hello}");
         println!("{} {hello}", level.name());

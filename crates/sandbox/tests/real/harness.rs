@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use torno_policy::grant::{FileRules, HostLimits, Limits};
 use torno_sandbox::{
-    HostFacts, Level, Paths, Rights, SandboxId, SandboxSpec, StartInputs, Started, SubordinateIds,
-    VerifiedGuest, Workspace, plan, start,
+    Entrances, HostFacts, Level, Paths, Rights, SandboxId, SandboxSpec, Sockets, StartInputs,
+    Started, SubordinateIds, VerifiedGuest, Workspace, plan, start,
 };
 
 /// The sentinel that a gVisor build can be named with, besides the search path.
@@ -153,6 +153,14 @@ impl Running {
     pub(crate) fn new(level: Level) -> Option<Self> {
         let facts = facts_for(level)?;
         Some(Self::of(&spec(level), &facts, None))
+    }
+
+    /// Where its dials land.
+    pub(crate) fn sockets(&self) -> &Sockets {
+        match &self.started.entrances {
+            Entrances::Sockets(sockets) => sockets,
+            Entrances::Link => panic!("a machine has no sockets on the host"),
+        }
     }
 
     /// Sends Python, without waiting.

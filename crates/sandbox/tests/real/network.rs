@@ -47,7 +47,7 @@ fn every_tcp_dial_is_captured_with_the_destination_it_asked_for() {
         let Some(mut sandbox) = Running::new(level) else {
             continue;
         };
-        let v4 = listener(&sandbox.started.tcp_v4);
+        let v4 = listener(&sandbox.sockets().tcp_v4);
         for target in [
             "8.8.8.8:443",
             "169.254.169.254:80",
@@ -71,7 +71,7 @@ fn every_tcp_dial_is_captured_with_the_destination_it_asked_for() {
             std::io::Write::write_all(&mut &stream, b"HELLO").unwrap();
             assert_eq!(sandbox.answer().trim(), "b'HELLO'", "{level:?} {target}");
         }
-        let Some(v6) = &sandbox.started.tcp_v6 else {
+        let Some(v6) = &sandbox.sockets().tcp_v6 else {
             continue;
         };
         let v6 = listener(v6);
@@ -127,7 +127,7 @@ fn the_capture_port_cannot_be_dialled_by_name() {
                 "{level:?} {address}: {answer}"
             );
         }
-        assert!(is_quiet(sandbox.started.tcp_v4.as_fd()));
+        assert!(is_quiet(sandbox.sockets().tcp_v4.as_fd()));
     }
 }
 
@@ -162,7 +162,7 @@ except OSError: pass",
         );
         assert_eq!(answer, "", "{level:?}");
         assert!(
-            is_quiet(sandbox.started.dns_udp.as_fd()),
+            is_quiet(sandbox.sockets().dns_udp.as_fd()),
             "{level:?}: a datagram to another address reached the stub"
         );
     }
@@ -174,7 +174,7 @@ fn names_are_asked_of_the_stub_and_the_proxy_is_on_loopback() {
         let Some(mut sandbox) = Running::new(level) else {
             continue;
         };
-        let stub: UdpSocket = sandbox.started.dns_udp.try_clone().unwrap().into();
+        let stub: UdpSocket = sandbox.sockets().dns_udp.try_clone().unwrap().into();
         sandbox.send("import socket\ntry: socket.getaddrinfo('api.example.org', 443)\nexcept OSError: print('no answer')");
         wait(stub.as_fd());
         let mut question = [0; 512];
@@ -184,7 +184,7 @@ fn names_are_asked_of_the_stub_and_the_proxy_is_on_loopback() {
         assert!(matches!(from, SocketAddr::V4(from) if from.ip().is_loopback()));
         // The answer is the gate's; here it stays out and the client gives up.
         assert_eq!(sandbox.answer().trim(), "no answer");
-        let proxy = listener(&sandbox.started.proxy);
+        let proxy = listener(&sandbox.sockets().proxy);
         sandbox.send("import socket; s = socket.create_connection(('localhost', 3128), 5); print('connected')");
         wait(proxy.as_fd());
         proxy.accept().unwrap();

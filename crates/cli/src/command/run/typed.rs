@@ -25,6 +25,9 @@ pub(crate) struct Shape {
     /// End the session after this time, as in 15m
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(super) wall: Option<u64>,
+    /// An emulated LEVEL will do, which is no boundary: for development and tests
+    #[arg(long, requires = "isolation")]
+    pub(super) emulation: bool,
 }
 
 impl Shape {
@@ -36,6 +39,7 @@ impl Shape {
             env: Vec::new(),
             also: Vec::new(),
             wall: Some(wall),
+            emulation: false,
         }
     }
 
@@ -74,6 +78,9 @@ fn write_sandbox(text: &mut String, shape: &Shape) {
     // Writing to a String can't fail.
     if let Some(level) = shape.isolation {
         let _ = writeln!(text, "isolation = {}", quoted(level_word(level.into())));
+    }
+    if shape.emulation {
+        text.push_str("emulation = true\n");
     }
     if let Some(workspace) = shape.workspace {
         let mode = match workspace.into() {

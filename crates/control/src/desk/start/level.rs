@@ -4,9 +4,34 @@
 use super::super::Desk;
 use super::{internal, out_of_turn};
 use crate::orders::{LauncherReply, LauncherRequest, ProbeResult};
+use std::time::Duration;
 use torno_control_api::request::{Failure, StartSession};
 use torno_policy::document;
 use torno_policy::grant::Isolation;
+
+/// LIMIT: between two looks at a level whose image is being made.
+const COMING_STEP: Duration = Duration::from_millis(200);
+
+/// Boot probes of one level, or of all, once what they take is there.
+pub(in crate::desk) async fn probed(
+    desk: &Desk,
+    only: Option<Isolation>,
+) -> Result<Vec<ProbeResult>, Failure> {
+    loop {
+        let asked = desk
+            .launcher
+            .ask(&LauncherRequest::Probe { only }, &[])
+            .await;
+        let (reply, _) = asked.map_err(|e| internal(&e))?;
+        let LauncherReply::Probed(levels) = reply else {
+            return Err(out_of_turn("launcher"));
+        };
+        if !levels.iter().any(|level| level.coming) {
+            return Ok(levels);
+        }
+        tokio::time::sleep(COMING_STEP).await;
+    }
+}
 
 /// The level that will be used: what was asked for, or a refusal.
 pub(super) async fn choose(desk: &Desk, wanted: &StartSession) -> Result<ProbeResult, Failure> {
@@ -18,15 +43,20 @@ pub(super) async fn choose(desk: &Desk, wanted: &StartSession) -> Result<ProbeRe
         hint: "mend the policy file; `torno policy check` shows the place".to_owned(),
     })?;
     let asked = wanted.isolation.unwrap_or(grant.sandbox.isolation);
-    let (reply, _) = desk
-        .launcher
-        .ask(&LauncherRequest::Probe, &[])
-        .await
-        .map_err(|e| internal(&e))?;
-    let LauncherReply::Probed(levels) = reply else {
-        return Err(out_of_turn("launcher"));
-    };
-    let works = |level: &&ProbeResult| level.works;
+    if grant.install.is_some() && matches!(asked, Isolation::Microvm | Isolation::Vm) {
+        return Err(Failure {
+            code: "isolation_unavailable".to_owned(),
+            message: "a machine has no workspace yet, so what `[install]` brings would be lost"
+                .to_owned(),
+            hint: "choose gvisor or container, or take [install] out".to_owned(),
+        });
+    }
+    let levels = probed(
+        desk,
+        Some(asked).filter(|level| *level != Isolation::Strongest),
+    )
+    .await?;
+    let works = |level: &&ProbeResult| level.works && !level.emulated;
     if asked == Isolation::Strongest {
         // Strongest first; `container` is by name only.
         let order = [Isolation::Vm, Isolation::Microvm, Isolation::Gvisor];

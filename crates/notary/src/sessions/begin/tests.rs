@@ -30,6 +30,34 @@ fn a_choice_names_a_level_and_never_weakens_one_that_is_named() {
 }
 
 #[test]
+fn an_emulated_level_is_used_only_where_it_is_named_and_said() {
+    let said = Choice {
+        emulation: true,
+        ..Choice::default()
+    };
+    let named = "[sandbox]\nisolation = \"microvm\"\n";
+    assert!(check_emulation(&sandbox(named), false).is_ok());
+    assert!(check_emulation(&sandbox(named), true).is_err());
+    let granted = sandbox(&format!("{named}emulation = true\n"));
+    assert!(check_emulation(&granted, true).is_ok());
+    // The strongest level is never an emulated one, whatever is said.
+    assert!(check_emulation(&sandbox("[sandbox]\nemulation = true\n"), true).is_err());
+    // A person may say it beside a level of their own choice, not against a document's.
+    let mut open = sandbox("");
+    narrow(
+        &mut open,
+        &Choice {
+            isolation: Some(Isolation::Microvm),
+            ..said.clone()
+        },
+    )
+    .unwrap();
+    assert!(check_emulation(&open, true).is_ok());
+    assert!(narrow(&mut sandbox(named), &said).is_err());
+    narrow(&mut granted.clone(), &said).unwrap();
+}
+
+#[test]
 fn workspace_and_wall_time_only_narrow() {
     let bind = Choice {
         workspace: Some(WorkspaceMode::Bind),

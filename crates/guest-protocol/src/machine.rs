@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the launcher tells the agent that is init of a virtual machine: how a bare kernel becomes
+//! what a sandbox's root looks like elsewhere. It lies in the machine's memory from the start, and
+//! nothing outside depends on its being obeyed.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Where the agent lies in the machine's first file system, and the name that it is started by.
+pub const MACHINE_INIT: &str = "/init";
+/// Where its set-up lies there.
+pub const MACHINE_SETUP_PATH: &str = "/setup.json";
+/// Where the kernel's modules lie there.
+pub const MACHINE_MODULES: &str = "/modules";
+/// What becomes the root directory there, with `/usr` from the first disk.
+pub const MACHINE_TREE: &str = "/tree";
+
+/// One machine's set-up, in the order in which the agent goes through it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineSetup {
+    /// The agent's arguments. On the kernel's command line they would lie among words that no
+    /// kernel of another version knows, all of which go to init.
+    pub arguments: Vec<String>,
+    /// File names below [`MACHINE_MODULES`], each after what it needs.
+    pub modules: Vec<String>,
+    /// What is mounted over the root directory.
+    pub mounts: Vec<MachineMount>,
+    /// Files of the workload's own, mode 0600, made after the mounts.
+    pub files: Vec<MachineFile>,
+    /// Names below `/proc/sys`, and what is written there.
+    pub kernel: Vec<(String, String)>,
+    /// Processes and threads that the workload may have.
+    pub processes: u64,
+    /// The host's name.
+    pub hostname: String,
+    /// The network; none leaves loopback down.
+    pub network: Option<MachineNetwork>,
+}
+
+/// A mount, in the words of an OCI configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineMount {
+    /// Where: absolute.
+    pub destination: String,
+    /// The file system.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `nosuid`, `nodev`, `noexec`, and what the file system itself knows.
+    pub options: Vec<String>,
+}
+
+/// A file of the workload's own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineFile {
+    /// Where: absolute. Its directory is made if it isn't there.
+    pub path: String,
+    /// What it says.
+    pub text: String,
+}
+
+/// The machine's own stack, sealed like a namespace of the host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineNetwork {
+    /// Messages of route netlink, each to be acknowledged before the next.
+    pub routes: Vec<Vec<u8>>,
+    /// nft's program inside.
+    pub nft: String,
+    /// Its rules.
+    pub rules: String,
+    /// Where every dial lands.
+    pub capture_port: u16,
+    /// Where programs that want a proxy find one.
+    pub proxy_port: u16,
+}
+
+/// The set-up in the machine's memory is not of this version.
+#[derive(Debug, Error)]
+#[error("the machine's set-up can't be read; use torno, tornod and torno-guest of one build")]
+pub struct SetupError(#[source] serde_json::Error);
+
+impl MachineSetup {
+    /// As it lies in the machine.
+    ///
+    /// # Errors
+    /// [`SetupError`] for another form.
+    pub fn parse(bytes: &[u8]) -> Result<Self, SetupError> {
+        serde_json::from_slice(bytes).map_err(SetupError)
+    }
+
+    /// The text to lay there.
+    #[must_use]
+    pub fn text(&self) -> Vec<u8> {
+        // INVARIANT: every part is text, a number or a list of them; empty would be refused inside.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_up_is_read_as_it_was_written_and_in_no_other_form() {
+        let setup = MachineSetup {
+            arguments: vec!["init".to_owned()],
+            modules: vec!["virtio.ko".to_owned()],
+            mounts: vec![MachineMount {
+                destination: "/tmp".to_owned(),
+                kind: "tmpfs".to_owned(),
+                options: vec!["nosuid".to_owned(), "size=1".to_owned()],
+            }],
+            files: vec![MachineFile {
+                path: "/home/agent/.netrc".to_owned(),
+                text: "x".to_owned(),
+            }],
+            kernel: vec![("kernel/pid_max".to_owned(), "64".to_owned())],
+            processes: 64,
+            hostname: "sandbox".to_owned(),
+            network: None,
+        };
+        let text = setup.text();
+        assert_eq!(MachineSetup::parse(&text).unwrap(), setup);
+        let further = String::from_utf8(text)
+            .unwrap()
+            .replacen('{', "{\"x\":1,", 1);
+        assert!(MachineSetup::parse(further.as_bytes()).is_err());
+        assert!(MachineSetup::parse(b"").is_err());
+    }
+}

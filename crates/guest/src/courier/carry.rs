@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One connection, carried both ways under the windows' credit until both ends are done, one of
+//! them broke, or the host wants nothing more of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::io::{
+    AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, ReadHalf,
+    WriteHalf, split,
+};
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+use torno_guest_protocol::{ConnectionId, DATA_BYTES_MAX, Entry, GuestMessage, Stream};
+
+use super::Courier;
+use crate::stream::{Arrival, Inlet, Outlet};
+
+/// A connection's streams, as the link's reader sees them.
+#[derive(Debug, Default)]
+pub(super) struct Carried {
+    pub(super) inlet: Inlet,
+    pub(super) outlet: Outlet,
+    is_cut: AtomicBool,
+}
+
+impl Carried {
+    /// Sends nothing more; what came before is still written, unless the connection was cut.
+    pub(super) fn close(&self, reset: bool) {
+        if reset {
+            self.is_cut.store(true, Ordering::Release);
+            self.inlet.cancel();
+        }
+        self.outlet.cancel();
+    }
+}
+
+/// The workload's end.
+pub(super) trait Local: AsyncRead + AsyncWrite + Send + Unpin + 'static {
+    /// Makes its close a reset, where that exists.
+    fn reset_on_close(&self) {}
+}
+
+impl Local for TcpStream {
+    fn reset_on_close(&self) {
+        // Without it the connection still ends at once, only with a FIN.
+        let _ended = self.set_zero_linger();
+    }
+}
+
+impl Local for DuplexStream {}
+
+/// One way is broken, and with it the connection.
+struct Broken;
+
+impl Courier {
+    /// Carries one connection to its end; `place` is free again then.
+    pub(super) async fn carry<L: Local>(
+        self: Arc<Self>,
+        local: L,
+        entry: Entry,
+        place: OwnedSemaphorePermit,
+    ) {
+        let carried = Arc::new(Carried::default());
+        let Some(connection) = self.enter(&carried) else {
+            return;
+        };
+        let opened = GuestMessage::ConnectionOpened { connection, entry };
+        if self.host.control(&opened).await.is_ok() {
+            let (mut reader, mut writer) = split(local);
+            let is_broken = tokio::try_join!(
+                self.outward(connection, &carried, &mut reader),
+                self.inward(connection, &carried, &mut writer),
+            )
+            .is_err();
+            let local = reader.unsplit(writer);
+            if is_broken || carried.is_cut.load(Ordering::Acquire) {
+                local.reset_on_close();
+            }
+        }
+        self.lock().open.remove(&connection);
+        // When the link is closed the agent is about to end.
+        let _closed = self
+            .host
+            .control(&GuestMessage::ConnectionClosed { connection })
+            .await;
+        drop(place);
+    }
+
+    fn enter(&self, carried: &Arc<Carried>) -> Option<ConnectionId> {
+        let mut table = self.lock();
+        let connection = ConnectionId(table.next);
+        table.next = table.next.checked_add(1)?;
+        table.open.insert(connection, Arc::clone(carried));
+        Some(connection)
+    }
+
+    async fn outward<L: Local>(
+        &self,
+        connection: ConnectionId,
+        carried: &Carried,
+        local: &mut ReadHalf<L>,
+    ) -> Result<(), Broken> {
+        let mut buffer = vec![0; DATA_BYTES_MAX];
+        while let Some(count) = self.read(carried, local, &mut buffer).await? {
+            let bytes = buffer.get(..count).unwrap_or_default();
+            if bytes.is_empty() {
+                let ended = self
+                    .host
+                    .end_of_file(connection.into(), Stream::Outward)
+                    .await;
+                return ended.map_err(|_| Broken);
+            }
+            carried.outlet.take(count);
+            let sent = self
+                .host
+                .data(connection.into(), Stream::Outward, bytes)
+                .await;
+            sent.map_err(|_| Broken)?;
+        }
+        Ok(())
+    }
+
+    /// Reads as much as there is credit for; `None` when nobody wants it any more.
+    async fn read<L: Local>(
+        &self,
+        carried: &Carried,
+        local: &mut ReadHalf<L>,
+        buffer: &mut [u8],
+    ) -> Result<Option<usize>, Broken> {
+        let Some(room) = carried.outlet.room().await else {
+            return Ok(None);
+        };
+        let part = buffer.get_mut(..room).unwrap_or_default();
+        tokio::select! {
+            count = local.read(part) => count.map(Some).map_err(|_| Broken),
+            () = carried.outlet.cancelled() => Ok(None),
+        }
+    }
+
+    async fn inward<L: Local>(
+        &self,
+        connection: ConnectionId,
+        carried: &Carried,
+        local: &mut WriteHalf<L>,
+    ) -> Result<(), Broken> {
+        loop {
+            match carried.inlet.next().await {
+                Arrival::Bytes(bytes) => {
+                    local.write_all(&bytes).await.map_err(|_| Broken)?;
+                    if let Some(credit) = carried.inlet.consume(bytes.len()) {
+                        let sent = self
+                            .host
+                            .credit(connection.into(), Stream::Inward, credit)
+                            .await;
+                        sent.map_err(|_| Broken)?;
+                    }
+                }
+                Arrival::End => return local.shutdown().await.map_err(|_| Broken),
+                Arrival::Cancelled => return Ok(()),
+            }
+        }
+    }
+}

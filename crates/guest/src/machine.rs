@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The agent as init of a virtual machine: makes of a bare kernel what a sandbox's root looks like
+//! at the other levels, by the launcher's list, and ends the machine when the agent ends. What it
+//! makes here holds the workload back from the agent; the walls that count are the machine's own.
+//!
+//! ```text
+//!   kernel ── modules ── link, disk ── root ── network ──▶ agent ── link ends ──▶ power off
+//! ```
+
+mod network;
+mod root;
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use bytes::BytesMut;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
+use rustix::mount::{MountFlags, mount};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::system::{RebootCommand, finit_module, reboot, sethostname};
+use torno_guest_protocol::{
+    GuestMessage, MACHINE_MODULES, MACHINE_SETUP_PATH, MachineSetup, encode_control,
+};
+
+pub(crate) use network::Listeners;
+
+use crate::settings::{Role, Settings};
+
+/// What the agent is given by a machine that is ready.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    /// The port whose other end is the gate's.
+    pub(crate) link: OwnedFd,
+    /// Where the workload's dials land, if there is a network.
+    pub(crate) listeners: Option<Listeners>,
+}
+
+/// Goes through the launcher's list.
+pub(crate) fn set_up() -> anyhow::Result<(Settings, Machine)> {
+    let text = std::fs::read(MACHINE_SETUP_PATH).context("the machine has no set-up")?;
+    let setup = MachineSetup::parse(&text)?;
+    let (role, settings) = Settings::parse(setup.arguments.iter().cloned())?;
+    ensure!(role == Role::Init, "a machine's agent is its init");
+    for (kind, at) in [("proc", "/proc"), ("devtmpfs", "/dev")] {
+        mount(kind, at, kind, MountFlags::NOSUID, None).with_context(|| format!("mount {at}"))?;
+    }
+    for name in &setup.modules {
+        load(name).with_context(|| format!("module {name}"))?;
+    }
+    for (name, value) in &setup.kernel {
+        let path = Path::new("/proc/sys").join(name);
+        std::fs::write(&path, value).with_context(|| format!("{}", path.display()))?;
+    }
+    sethostname(setup.hostname.as_bytes()).context("host name")?;
+    limit(Resource::Nofile, DESCRIPTORS).context("descriptors")?;
+    // It binds users, of which the workload is the only one.
+    limit(Resource::Nproc, setup.processes).context("processes")?;
+    let link = open_link().context("the link's port")?;
+    let disk = await_device(|name| name == DISK).context("the disk with /usr")?;
+    root::enter(&disk, &setup, &settings)?;
+    let listeners = setup.network.as_ref().map(network::seal).transpose()?;
+    Ok((settings, Machine { link, listeners }))
+}
+
+/// Tells the host why there is no sandbox, as far as there is a link.
+pub(crate) fn complain(error: &anyhow::Error) {
+    let message = format!("{error:#}")
+        .chars()
+        .take(COMPLAINT_CHARACTERS)
+        .collect();
+    let mut frame = BytesMut::new();
+    // Without a link nobody can be told.
+    if encode_control(&GuestMessage::MachineUnusable { message }, &mut frame).is_ok()
+        && let Ok(port) = open_link()
+    {
+        let _told = rustix::io::write(&port, &frame);
+        std::thread::sleep(COMPLAINT_WAIT);
+    }
+}
+
+/// Ends the machine; the kernel does the same when init ends.
+pub(crate) fn power_off() {
+    // What can't be switched off is restarted, which the machine's process takes for its end.
+    let _off = reboot(RebootCommand::PowerOff);
+    let _restarted = reboot(RebootCommand::Restart);
+}
+
+fn limit(resource: Resource, most: u64) -> rustix::io::Result<()> {
+    let limit = Rlimit {
+        current: Some(most),
+        maximum: Some(most),
+    };
+    setrlimit(resource, limit)
+}
+
+fn load(name: &str) -> anyhow::Result<()> {
+    let file = File::open(PathBuf::from(MACHINE_MODULES).join(name))?;
+    match finit_module(file, c"", 0) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+        Err(error) => Err(io::Error::from(error).into()),
+    }
+}
+
+/// The port, once the host holds its other end: before that, reading finds an end of file.
+fn open_link() -> anyhow::Result<OwnedFd> {
+    let path = await_device(is_link)?;
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let port = rustix::fs::open(path, flags, Mode::empty())?;
+    let end = Instant::now() + DEVICE_WAIT;
+    while is_hung_up(&port)? {
+        if Instant::now() > end {
+            bail!("nobody holds the other end");
+        }
+        std::thread::sleep(DEVICE_STEP);
+    }
+    Ok(port)
+}
+
+fn is_hung_up(port: &OwnedFd) -> rustix::io::Result<bool> {
+    let mut watched = [PollFd::new(port, PollFlags::OUT)];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    poll(&mut watched, Some(&now))?;
+    Ok(watched
+        .iter()
+        .any(|port| port.revents().contains(PollFlags::HUP)))
+}
+
+/// Devices appear when their drivers have found them.
+fn await_device(is_it: impl Fn(&str) -> bool) -> anyhow::Result<PathBuf> {
+    let end = Instant::now() + DEVICE_WAIT;
+    loop {
+        for entry in std::fs::read_dir("/dev")? {
+            let entry = entry?;
+            if entry.file_name().to_str().is_some_and(&is_it) {
+                return Ok(entry.path());
+            }
+        }
+        if Instant::now() > end {
+            bail!("no driver has found it");
+        }
+        std::thread::sleep(DEVICE_STEP);
+    }
+}
+
+/// The first port of the one virtio-serial device, whose number depends on the other devices.
+fn is_link(name: &str) -> bool {
+    name.starts_with("vport") && name.ends_with("p1")
+}
+
+/// The one disk.
+const DISK: &str = "vda";
+// LIMIT: drivers find their devices within milliseconds; an emulated processor under load takes
+// longer, and the gate waits no longer than this for the first word.
+const DEVICE_WAIT: Duration = Duration::from_secs(15);
+/// What was written is in QEMU's hands by then.
+const COMPLAINT_WAIT: Duration = Duration::from_millis(100);
+// LIMIT: the chain of an error.
+const COMPLAINT_CHARACTERS: usize = 1_000;
+const DEVICE_STEP: Duration = Duration::from_millis(1);
+// LIMIT: the same as elsewhere; the agent takes fewer if it wants fewer.
+const DESCRIPTORS: u64 = 65_536;

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The root directory: the launcher's tree, read-only, with `/usr` from the disk and the places
+//! that may be written to in memory.
+
+use std::ffi::CString;
+use std::io::Write as _;
+use std::os::unix::fs::{OpenOptionsExt as _, chown};
+use std::path::Path;
+
+use anyhow::{Context as _, ensure};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, mount, mount_bind, mount_change, mount_move, mount_remount,
+};
+use torno_guest_protocol::{MACHINE_TREE, MachineFile, MachineMount, MachineSetup};
+
+use crate::settings::Settings;
+
+/// Makes it, and moves into it for good.
+pub(super) fn enter(disk: &Path, setup: &MachineSetup, settings: &Settings) -> anyhow::Result<()> {
+    let tree = Path::new(MACHINE_TREE);
+    mount_bind(tree, tree).context("the tree")?;
+    let system = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
+    mount(disk, tree.join("usr"), "erofs", system, None).context("/usr")?;
+    for place in &setup.mounts {
+        mount_place(tree, place).with_context(|| format!("mount {}", place.destination))?;
+    }
+    for file in &setup.files {
+        make_file(tree, file, settings).with_context(|| format!("file {}", file.path))?;
+    }
+    let read_only = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID;
+    mount_remount(tree, read_only, c"").context("the tree, read-only")?;
+    std::env::set_current_dir(tree)?;
+    mount_move(tree, "/").context("the root")?;
+    rustix::process::chroot(".").context("the root")?;
+    std::env::set_current_dir("/")?;
+    mount_change(
+        "/",
+        MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
+    )?;
+    Ok(())
+}
+
+fn mount_place(tree: &Path, place: &MachineMount) -> anyhow::Result<()> {
+    let at = below(tree, &place.destination)?;
+    let mut flags = MountFlags::empty();
+    let mut data = Vec::new();
+    for option in &place.options {
+        match option.as_str() {
+            "nosuid" => flags |= MountFlags::NOSUID,
+            "nodev" => flags |= MountFlags::NODEV,
+            "noexec" => flags |= MountFlags::NOEXEC,
+            other => data.push(other),
+        }
+    }
+    let data = CString::new(data.join(","))?;
+    mount(
+        place.kind.as_str(),
+        at,
+        place.kind.as_str(),
+        flags,
+        data.as_c_str(),
+    )?;
+    Ok(())
+}
+
+fn make_file(tree: &Path, file: &MachineFile, settings: &Settings) -> anyhow::Result<()> {
+    let at = below(tree, &file.path)?;
+    let (uid, gid) = (Some(settings.uid.as_raw()), Some(settings.gid.as_raw()));
+    let directory = at.parent().context("a file needs a directory")?;
+    if !directory.is_dir() {
+        std::fs::create_dir(directory)?;
+        chown(directory, uid, gid)?;
+    }
+    let mut options = std::fs::OpenOptions::new();
+    let mut made = options.write(true).create_new(true).mode(0o600).open(&at)?;
+    made.write_all(file.text.as_bytes())?;
+    chown(&at, uid, gid)?;
+    Ok(())
+}
+
+fn below(tree: &Path, path: &str) -> anyhow::Result<std::path::PathBuf> {
+    let inside = Path::new(path).strip_prefix("/").context("not absolute")?;
+    let is_plain = |part| matches!(part, std::path::Component::Normal(_));
+    ensure!(inside.components().all(is_plain), "no plain path");
+    Ok(tree.join(inside))
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Levels `microvm` and `vm`: a machine with a kernel of its own, made by QEMU. QEMU itself is what
+//! the host has to be kept from, so it is a sandbox of level `container` with nothing in it but
+//! what it reads: same walls, same start, same end. What the workload sees is made inside, by the
+//! guest agent as the machine's init.
+//!
+//! ```text
+//!   launcher ── crun ── QEMU (own ids, no network, read-only root) ── kernel ── agent ── workload
+//!   gate ════════ link: socket pair ═══ virtio-serial port ═══════════════════════╯
+//! ```
+
+mod archive;
+mod command;
+mod image;
+mod initial;
+mod jail;
+mod parts;
+mod plan;
+mod probe;
+mod walls;
+
+pub use image::{ImageError, host_image};
+pub use parts::{Acceleration, MachineParts};
+pub(crate) use plan::plan;
+pub(crate) use probe::probe;
+pub(crate) use walls::guarantees;
+
+#[cfg(test)]
+pub(crate) use archive::tests::listed;
+#[cfg(test)]
+pub(crate) use plan::tests;

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+//! QEMU's command line and the kernel's. Pure: the golden tests print both.
+
+use super::jail::{IMAGE, INITIAL, KERNEL, MACHINE};
+use super::parts::{Acceleration, MachineParts, QEMU};
+use crate::spec::{Level, SandboxSpec};
+use std::path::Path;
+
+/// LIMIT: processors of one machine; each is a thread of QEMU's.
+const PROCESSORS_MAX: u64 = 8;
+/// LIMIT: translated code, in MiB. QEMU would take an eighth of the machine's memory and more.
+const TRANSLATED_MIB: u32 = 128;
+
+/// QEMU's words.
+pub(super) fn qemu(spec: &SandboxSpec, parts: &MachineParts, memory_mib: u64) -> Vec<String> {
+    let at = |path: &str| Path::new(MACHINE).join(path).display().to_string();
+    let processors = spec
+        .limits
+        .cpu_milli
+        .div_ceil(1000)
+        .clamp(1, PROCESSORS_MAX);
+    let (machine, bus) = match spec.level {
+        Level::Vm => ("q35,vmport=off,sata=off,smbus=off,hpet=on", "pci"),
+        // Rank and file below are no machines; the plan has refused them.
+        Level::Microvm | Level::Container | Level::Gvisor => {
+            ("microvm,isa-serial=off,auto-kernel-cmdline=off", "device")
+        }
+    };
+    let (accelerator, processor) = match parts.acceleration {
+        Acceleration::Kvm => ("kvm".to_owned(), "host"),
+        // The base model has no instruction for random numbers, and the guest would wait for some.
+        Acceleration::Emulation => (format!("tcg,tb-size={TRANSLATED_MIB}"), "qemu64,+rdrand"),
+    };
+    let words = [
+        at(QEMU),
+        "-L".into(),
+        at("usr/share/qemu"),
+        "-L".into(),
+        at("usr/share/seabios"),
+        "-nodefaults".into(),
+        "-no-user-config".into(),
+        "-no-reboot".into(),
+        "-display".into(),
+        "none".into(),
+        "-monitor".into(),
+        "none".into(),
+        "-serial".into(),
+        "none".into(),
+        "-parallel".into(),
+        "none".into(),
+        "-machine".into(),
+        machine.into(),
+        "-accel".into(),
+        accelerator,
+        "-cpu".into(),
+        processor.into(),
+        "-smp".into(),
+        processors.to_string(),
+        "-m".into(),
+        memory_mib.to_string(),
+    ];
+    let mut all = words.to_vec();
+    all.extend(boot(parts));
+    all.extend(devices(bus));
+    all
+}
+
+/// What the machine boots.
+fn boot(parts: &MachineParts) -> [String; 6] {
+    [
+        "-kernel".into(),
+        KERNEL.into(),
+        "-initrd".into(),
+        INITIAL.into(),
+        "-append".into(),
+        kernel(parts),
+    ]
+}
+
+/// The disk with `/usr`, and the link.
+fn devices(bus: &str) -> [String; 14] {
+    [
+        "-blockdev".into(),
+        format!(
+            "driver=file,node-name=image,filename={IMAGE},read-only=on,auto-read-only=off,\
+             locking=off"
+        ),
+        "-blockdev".into(),
+        "driver=raw,node-name=usr,file=image,read-only=on".into(),
+        "-device".into(),
+        format!("virtio-blk-{bus},drive=usr"),
+        "-chardev".into(),
+        // Descriptor 0 is the link.
+        "socket,id=link,fd=0".into(),
+        "-device".into(),
+        format!("virtio-serial-{bus},max_ports=2"),
+        "-device".into(),
+        "virtserialport,chardev=link,nr=1,name=torno.link".into(),
+        "-sandbox".into(),
+        "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny".into(),
+    ]
+}
+
+/// The kernel's words.
+pub(super) fn kernel(parts: &MachineParts) -> String {
+    let tsc = format!("tsc_early_khz={}", parts.tsc_khz);
+    let mut words = vec![
+        "quiet",
+        "loglevel=0",
+        "rdinit=/init",
+        "panic=-1",
+        "reboot=t",
+        &tsc,
+    ];
+    words.extend(SMALL);
+    if parts.acceleration == Acceleration::Emulation {
+        words.extend(FAST_UNDER_EMULATION);
+    }
+    words.join(" ")
+}
+
+/// Saves time and gives up nothing.
+const SMALL: [&str; 6] = [
+    "random.trust_cpu=1",
+    "8250.nr_uarts=0",
+    "audit=0",
+    "ima=off",
+    "cryptomgr.notests",
+    "nowatchdog",
+];
+
+/// Gives up defences of the guest's kernel that cost an emulated processor most of its time. Where
+/// there is a boundary to defend they are forbidden.
+const FAST_UNDER_EMULATION: [&str; 7] = [
+    "norandmaps",
+    "nokaslr",
+    "mitigations=off",
+    "nopti",
+    "tsc=reliable",
+    "no_timer_check",
+    "apparmor=0",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vm::plan::tests::{parts, spec};
+
+    #[test]
+    fn what_speeds_emulation_up_is_never_said_to_a_kernel_under_kvm() {
+        for level in [Level::Microvm, Level::Vm] {
+            let mut parts = parts();
+            let said = |text: &str, word: &str| text.split(' ').any(|said| said == word);
+            let emulated = kernel(&parts);
+            assert!(
+                FAST_UNDER_EMULATION
+                    .iter()
+                    .all(|word| said(&emulated, word))
+            );
+            parts.acceleration = Acceleration::Kvm;
+            let accelerated = kernel(&parts);
+            assert!(
+                !FAST_UNDER_EMULATION
+                    .iter()
+                    .any(|word| said(&accelerated, word))
+            );
+            let qemu = qemu(&spec(level), &parts, 512).join(" ");
+            assert!(qemu.contains("-accel kvm") && !qemu.contains("tcg"));
+        }
+    }
+}

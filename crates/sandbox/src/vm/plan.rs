@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Spec and facts → the plan of a machine: of QEMU's sandbox, and of what it boots. Pure.
+
+use super::{command, initial, jail};
+use crate::cgroup::CgroupValues;
+use crate::facts::HostFacts;
+use crate::plan::rules::WorkspaceRules;
+use crate::plan::{CPU_PERIOD_US, Network, Plan, PlanError, check, ids, runtime_for};
+use crate::rights::Rights;
+use crate::spec::{Level, SandboxSpec, Workspace};
+
+/// LIMIT: a kernel, its init and `/usr`'s tables leave nothing of less.
+const MEMORY_BYTES_MIN: u64 = 128 << 20;
+/// What the kernel of a machine takes before the workload has anything.
+const KERNEL_BYTES: u64 = 64 << 20;
+/// LIMIT: QEMU itself, with its translated code where it emulates; measured: 215 MB after a boot.
+const OVERHEAD_BYTES: u64 = 384 << 20;
+/// LIMIT: a thread for each processor, the main loop, and workers for the disk.
+const THREADS_MAX: u64 = 128;
+
+/// Makes the plan.
+pub(crate) fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanError> {
+    let rights: Rights = facts.rights.clone()?;
+    let parts = facts.machine.as_ref().ok_or(PlanError::MachineMissing)?;
+    let image = parts.image.as_deref().ok_or(PlanError::ImageMissing)?;
+    let runtime = runtime_for(Level::Container, facts)?;
+    check(spec)?;
+    if spec.limits.memory_bytes < MEMORY_BYTES_MIN {
+        return Err(PlanError::Limit("memory"));
+    }
+    initial::check_workspace(spec)?;
+    let ids = ids(spec, rights)?;
+    let memory_mib = (spec.limits.memory_bytes + KERNEL_BYTES) >> 20;
+    let words = command::qemu(spec, parts, memory_mib);
+    let initial = initial::archive(spec, facts, parts)?;
+    Ok(Plan {
+        id: spec.id.clone(),
+        level: spec.level,
+        tree: jail::tree(facts, parts, image, initial),
+        config: jail::config(&words, ids, runtime.kind),
+        cgroup: CgroupValues {
+            memory_bytes: (memory_mib << 20) + OVERHEAD_BYTES,
+            pids: THREADS_MAX,
+            cpu_quota_us: spec.limits.cpu_milli * CPU_PERIOD_US / 1000,
+            cpu_period_us: CPU_PERIOD_US,
+        },
+        // The machine's own, which nothing of the host is mounted on.
+        workspace: Workspace::None,
+        rules: WorkspaceRules::default(),
+        ids,
+        network: Network::Machine,
+        keeper: facts.keeper.clone(),
+        cgroups: facts.cgroups.clone(),
+        runtime,
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests;
