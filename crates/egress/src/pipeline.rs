@@ -211,7 +211,8 @@ impl Pipeline {
             return Next::Close;
         }
         let close = is_unwound || request.framing != Framing::Empty || !request.keep_alive;
-        client.answer(&refusal, (is_head, close)).await
+        let form = client.form_for(&request);
+        client.answer_as(form, &refusal, (is_head, close)).await
     }
 
     /// A connection that had been waiting may be closed by the far end at any time. Then a request

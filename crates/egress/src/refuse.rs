@@ -83,6 +83,8 @@ pub(crate) enum Form {
     /// By status, with the reason as JSON.
     #[default]
     Http,
+    /// The same, as text: of what git looks up before it fetches or pushes, it shows no other kind.
+    Git,
     /// As clients of gRPC read it: 200 and a status of its own.
     Grpc,
 }
@@ -96,10 +98,14 @@ pub(crate) fn answer(refusal: &Refusal, form: Form, close: bool, without_body: b
     let status = refusal.reason.status();
     let mut head = String::with_capacity(320 + body.len());
     let connection = if close { "close" } else { "keep-alive" };
+    let kind = match form {
+        Form::Git => "text/plain",
+        Form::Http | Form::Grpc => "application/json",
+    };
     // INVARIANT: writing to a String never fails.
     let _ = write!(
         head,
-        "HTTP/1.1 {status} {}\r\ncontent-type: application/json\r\nx-content-type-options: nosniff\r\n\
+        "HTTP/1.1 {status} {}\r\ncontent-type: {kind}\r\nx-content-type-options: nosniff\r\n\
          cache-control: no-store\r\n{}content-length: {}\r\nconnection: {connection}\r\n\r\n",
         phrase(status),
         retry_after(refusal),

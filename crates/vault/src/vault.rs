@@ -56,8 +56,13 @@ pub struct Unsealed(Keys);
 #[non_exhaustive]
 pub enum ChangeError {
     /// A vault exists.
-    #[error("there is a vault already; remove its store to begin anew")]
+    #[error(
+        "there is a vault already; `torno vault unseal` opens it, and to begin anew end tornod and move its `notary` directory away, the record with it"
+    )]
     Exists,
+    /// No vault.
+    #[error("there is no vault yet; make one with `torno vault init`")]
+    NotInitialised,
     /// The keys are not in memory.
     #[error("the vault is sealed; unseal it with `torno vault unseal`")]
     Sealed,
@@ -272,6 +277,9 @@ impl Vault {
 
     /// Rows to change, with the next counter, when the vault is unsealed.
     fn draft(&self) -> Result<(&Keys, Rows, u64), ChangeError> {
+        if self.rows.meta.is_none() {
+            return Err(ChangeError::NotInitialised);
+        }
         let keys = self.keys.as_ref().ok_or(ChangeError::Sealed)?;
         Ok((keys, self.rows.clone(), self.counter() + 1))
     }

@@ -72,7 +72,8 @@ fn directory(path: &Path, owner: Option<u32>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One daemon for one state directory: an exclusive lock, held until the process ends.
+/// One daemon for one state directory: an exclusive lock, held until the process ends. The file
+/// says the daemon's pid, for who wants to end it.
 pub(super) fn lock(paths: &Paths) -> anyhow::Result<OwnedFd> {
     let path = paths.runtime().join("tornod.lock");
     let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -80,6 +81,10 @@ pub(super) fn lock(paths: &Paths) -> anyhow::Result<OwnedFd> {
         .with_context(|| format!("can't open `{}`", path.display()))?;
     rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
         .with_context(|| format!("another tornod runs with `{}`", path.display()))?;
+    let pid = format!("{}\n", std::process::id());
+    rustix::fs::ftruncate(&lock, 0)
+        .and_then(|()| rustix::io::pwrite(&lock, pid.as_bytes(), 0))
+        .with_context(|| format!("can't write `{}`", path.display()))?;
     Ok(lock)
 }
 

@@ -4,6 +4,7 @@
 use crate::accept::Limits;
 use crate::head::{Head, HeadScan};
 use crate::identify::{Opening, not_http, opening};
+use crate::normalize::Request;
 use crate::refuse::{self, DRAIN_BYTES, DRAIN_WAIT, Fault, Form};
 use crate::revoke::Live;
 use crate::wire::{self, Duplex, ReadBuffer, Source, StreamError};
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
+use torno_policy::facts::GitOperation;
 use torno_policy::{Reason, Refusal};
 
 /// A connection from the sandbox whose requests can be read.
@@ -77,12 +79,29 @@ impl Client {
 
     /// Writes a refusal's answer. ATTACK: 054 – a body that was not read is never read as a
     /// request.
-    pub(super) async fn answer(
+    pub(super) async fn answer(&mut self, refusal: &Refusal, ends: (bool, bool)) -> Next {
+        self.answer_as(self.form, refusal, ends).await
+    }
+
+    /// How this request's refusal is told: git's own where git asks before it fetches or pushes.
+    pub(super) fn form_for(&self, request: &Request) -> Form {
+        let operation = request.facts.git.as_ref().map(|git| &git.operation);
+        match (self.form, operation) {
+            (Form::Http, Some(GitOperation::DiscoverFetch | GitOperation::DiscoverPush)) => {
+                Form::Git
+            }
+            (form, _) => form,
+        }
+    }
+
+    /// The same in a form that this one request has.
+    pub(super) async fn answer_as(
         &mut self,
+        form: Form,
         refusal: &Refusal,
         (is_head, close): (bool, bool),
     ) -> Next {
-        let bytes = refuse::answer(refusal, self.form, close, is_head);
+        let bytes = refuse::answer(refusal, form, close, is_head);
         let written = wire::write_out(&mut self.io, &bytes, ANSWER_WAIT).await;
         if written.is_err() {
             return Next::Close;

@@ -71,6 +71,7 @@ impl Coded for torno_vault::ChangeError {
     fn code(&self) -> &'static str {
         match self {
             Self::Exists => "exists",
+            Self::NotInitialised => "not_initialised",
             Self::Sealed => "sealed",
             Self::WeakUnseal => "weak_unseal",
             Self::Taken(_) => "taken",

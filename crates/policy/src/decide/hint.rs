@@ -100,7 +100,7 @@ pub(super) fn uncovered(reason: Reason, facts: &RequestFacts) -> String {
         Reason::BindingNotGranted => {
             return format!(
                 "the credential for {host} is not bound for this {method} request; its owner can \
-                 widen it with `torno secret bind`, and `narrow` in torno.toml must list it"
+                 widen it with `torno secret bind`, and a `narrow` in torno.toml must not leave it out"
             );
         }
         _ => return undecidable(),

@@ -91,6 +91,28 @@ fn push_of(name: &str) -> Vec<u8> {
     format!("{:04x}{line}0000PACK....", line.len() + 4).into_bytes()
 }
 
+/// Git shows the body of an answer to its first request, when it is text.
+#[tokio::test]
+async fn a_refused_discovery_is_told_in_the_form_that_git_shows() {
+    let stage = stage(Notary::new(|_| Err(no(Reason::GitNotGranted))), fixed(OK)).await;
+    for (target, kind) in [
+        ("/a/b.git/info/refs?service=git-upload-pack", "text/plain"),
+        ("/a/b.git/info/refs?service=git-receive-pack", "text/plain"),
+        ("/a/b.git/info/refs", "application/json"),
+        ("/", "application/json"),
+    ] {
+        let heard = stage
+            .send(format!("GET {target} HTTP/1.1\r\nHost: allow.test\r\n\r\n"))
+            .await;
+        assert!(heard.starts_with("HTTP/1.1 403 "), "{heard}");
+        assert!(
+            heard.contains(&format!("\r\ncontent-type: {kind}\r\n")),
+            "{heard}"
+        );
+        assert!(heard.contains("\"code\":\"git_not_granted\""), "{heard}");
+    }
+}
+
 #[tokio::test]
 async fn an_encoded_push_is_judged_by_what_is_in_it_or_refused_unsent() {
     // ATTACK: 093
