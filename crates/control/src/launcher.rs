@@ -209,6 +209,10 @@ impl Service<'_> {
                     after: census.1,
                 }
             }
+            LauncherRequest::GiveUpSpares => {
+                self.sandboxes.spares.give_up();
+                LauncherReply::Removed
+            }
             LauncherRequest::LeaveInstall { session } => {
                 self.sandboxes.leave(&session)?;
                 LauncherReply::Removed

@@ -186,6 +186,8 @@ pub(crate) enum LauncherRequest {
         /// Which.
         session: SessionId,
     },
+    /// Ends the sandboxes that were made ahead, of whatever shape: everything is to go.
+    GiveUpSpares,
     /// After `Kill`: the install phase's sandbox goes, its files stay for `MergeInstall`.
     LeaveInstall {
         /// Which.

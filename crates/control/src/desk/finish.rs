@@ -65,6 +65,7 @@ pub(super) async fn kill(
     session: Option<SessionId>,
 ) -> Result<KillReceipt, Failure> {
     let began = tokio::time::Instant::now();
+    let is_of_all = session.is_none();
     let live = desk.sessions.live().into_iter();
     let targets: Vec<_> = live
         .filter(|id| session.as_ref().is_none_or(|s| s == id))
@@ -88,6 +89,9 @@ pub(super) async fn kill(
         desk.sessions.with(id, |row| row.is_killed = true);
         counts.insert(id.clone(), destroy(desk, id).await.unwrap_or((0, u32::MAX)));
         end_porters(desk, id).await;
+    }
+    if is_of_all && let Err(error) = desk.launcher.ask(&LauncherRequest::GiveUpSpares, &[]).await {
+        tracing::error!("sandboxes made ahead: {error:#}");
     }
     let mut killed = Vec::new();
     for (first, id) in targets {

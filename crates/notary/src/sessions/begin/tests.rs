@@ -48,13 +48,14 @@ fn an_emulated_level_is_used_only_where_it_is_named_and_said() {
         &mut open,
         &Choice {
             isolation: Some(Isolation::Microvm),
-            ..said.clone()
+            ..said
         },
     )
     .unwrap();
     assert!(check_emulation(&open, true).is_ok());
     assert!(narrow(&mut sandbox(named), &said).is_err());
-    narrow(&mut granted.clone(), &said).unwrap();
+    let mut granted = granted;
+    narrow(&mut granted, &said).unwrap();
 }
 
 #[test]
