@@ -31,7 +31,6 @@ mod rights;
 mod rootless;
 mod runtime;
 mod seccomp;
-mod spare;
 mod spec;
 mod stage;
 mod start;
@@ -54,11 +53,11 @@ pub use probe::{Missing, probe};
 pub use rights::{Refusal, Rights, SubordinateIds};
 pub use rootless::enter_user_namespace;
 pub use runtime::{Runtime, RuntimeKind};
-pub use spare::{ClaimError, Spare};
 pub use spec::{
     AlsoDirectory, GUEST_PATH, GuestError, HomeFile, INSIDE_UID, Level, SandboxId, SandboxIdError,
     SandboxSpec, UID_RANGE, VerifiedGuest, Workspace, agent_arguments,
 };
+pub use start::{ClaimError, Spare};
 pub use sys::close_inherited;
 
 pub use start::{

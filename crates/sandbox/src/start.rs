@@ -3,8 +3,10 @@
 //! what
 //! the earlier ones made is taken down before the error is returned.
 
+mod spare;
 mod step;
 
+pub use spare::{ClaimError, Spare};
 pub use step::{StartError, StartStep, Unwatched, Watch};
 
 use crate::cgroup::{Cgroup, Reach, group_name};
@@ -50,6 +52,20 @@ pub enum Entrances {
     Sockets(Sockets),
     /// The link: the stack is the machine's own, and its agent carries every connection over.
     Link,
+}
+
+impl Entrances {
+    fn of(network: Option<SealedNetwork>) -> Self {
+        network.map_or(Self::Link, |network| {
+            Self::Sockets(Sockets {
+                tcp_v4: network.tcp_v4,
+                tcp_v6: network.tcp_v6,
+                dns_udp: network.dns_udp,
+                dns_tcp: network.dns_tcp,
+                proxy: network.proxy,
+            })
+        })
+    }
 }
 
 /// The sockets of a sealed namespace.
@@ -140,15 +156,7 @@ pub(crate) fn start_open(
     // A runtime's own helpers are dead by now.
     cgroup.reap();
     let started = Started {
-        entrances: network.map_or(Entrances::Link, |network| {
-            Entrances::Sockets(Sockets {
-                tcp_v4: network.tcp_v4,
-                tcp_v6: network.tcp_v6,
-                dns_udp: network.dns_udp,
-                dns_tcp: network.dns_tcp,
-                proxy: network.proxy,
-            })
-        }),
+        entrances: Entrances::of(network),
         handle: Handle {
             id: plan.id.clone(),
             process,

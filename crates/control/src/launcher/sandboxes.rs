@@ -2,10 +2,10 @@
 //! The sandboxes of this machine and their lives.
 
 mod claim;
+mod probes;
 
 use super::disk::{DiskWatch, runs_low};
 use super::journal::{self, Entry, Journal};
-use super::levels;
 use super::machines::Machines;
 use super::places::{self, Places};
 use super::ranges::{Range, Ranges};
@@ -20,7 +20,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::Instant;
-use torno_policy::grant::{Isolation, WorkspaceMode};
+use torno_policy::grant::WorkspaceMode;
 use torno_policy::names::SessionId;
 use torno_policy::standing::Phase;
 use torno_sandbox::{
@@ -341,42 +341,6 @@ impl Sandboxes {
         if let Err(error) = removed {
             tracing::error!("no thread to make room: {error}");
         }
-    }
-
-    /// Boot probes, each made once in this life, and what waits at each level now.
-    pub(super) fn probe(&mut self, only: Option<Isolation>) -> Vec<ProbeResult> {
-        let wanted = levels::ALL
-            .into_iter()
-            .filter(|level| only.is_none_or(|only| *level == only));
-        wanted
-            .map(|level| {
-                let mut probe = self.probe_level(level, only.is_some());
-                match self.spares.count(level) {
-                    0 => {}
-                    count => probe.lines.push(format!("made ahead: {count}")),
-                }
-                probe
-            })
-            .collect()
-    }
-
-    /// A machine's image is made when its level is the one that is named.
-    fn probe_level(&mut self, level: Isolation, is_named: bool) -> ProbeResult {
-        let is_machine = matches!(level, Isolation::Microvm | Isolation::Vm);
-        if is_machine && !is_named {
-            self.machines.find(&mut self.facts);
-        } else if is_machine && !self.machines.prepare(&mut self.facts) {
-            return levels::coming(level);
-        }
-        if let Some(failure) = self.machines.failure().filter(|_| is_machine) {
-            return levels::missing(level, failure);
-        }
-        if let Some(found) = self.probes.iter().find(|found| found.isolation == level) {
-            return found.clone();
-        }
-        let found = levels::probe(level, &self.facts, self.ranges.of_probes());
-        self.probes.push(found.clone());
-        found
     }
 }
 

@@ -8,9 +8,9 @@
 //!              └─ dropped, dead, or made from another host: ended
 //! ```
 
+use super::{StartError, StartInputs, Started, Watch, start_open};
 use crate::plan::{Plan, TreeStep};
 use crate::stage::{self, Doors};
-use crate::start::{StartError, StartInputs, Started, Watch, start_open};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Stat, fstat, stat};
 use std::io;
