@@ -100,7 +100,10 @@ impl Places {
         open().map_err(|_| Failed {
             code: "workspace_gone".to_owned(),
             message: format!("the workspace copy of `{session}` is gone"),
-            hint: format!("copies of the last {KEPT_MAX} sessions are kept until tornod ends"),
+            hint: format!(
+                "copies of the last {KEPT_MAX} sessions are kept until tornod ends; a kill removes \
+                 its session's at once: take the diff first"
+            ),
         })
     }
 
