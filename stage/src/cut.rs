@@ -25,6 +25,29 @@ pub struct Cut {
     pub receipt: String,
 }
 
+/// What was received once nothing more comes for a moment. What lay in this end's socket when the
+/// receipt came was sent before it, and a reader on a busy machine is behind. A stream that goes on
+/// is never quiet, and what comes of it later is late.
+fn once_quiet(received: &impl Fn() -> u64) -> u64 {
+    let (end, first) = (Instant::now() + READER_BEHIND, received());
+    let mut before = first;
+    loop {
+        std::thread::sleep(QUIET);
+        let now = received();
+        if now == before {
+            return now;
+        }
+        if Instant::now() > end {
+            return first;
+        }
+        before = now;
+    }
+}
+
+const QUIET: Duration = Duration::from_millis(50);
+/// LIMIT: a socket's buffer is read in far less, on a loaded machine too.
+const READER_BEHIND: Duration = Duration::from_secs(1);
+
 /// Enough to know that the upload streams.
 const STREAMING_BYTES: u64 = 256 * 1024;
 /// LIMIT: how long the upload may take to get there.
@@ -86,7 +109,7 @@ pub fn watch(daemon: &Daemon, world: &World, level: &str) -> Result<Cut> {
         .output()
         .context("cannot start torno")?;
     let took = asked.elapsed();
-    let bytes = received();
+    let bytes = once_quiet(&received);
     std::thread::sleep(WATCH);
     let late_bytes = received() - bytes;
     let ended = run.wait_with_output()?;

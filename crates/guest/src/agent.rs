@@ -383,7 +383,7 @@ impl Agent {
 }
 
 // LIMIT: the host greets as soon as it has the link; a link without host shall not keep a sandbox.
-const GREETING_WAIT: Duration = Duration::from_secs(10);
+const GREETING_WAIT: Duration = Duration::from_secs(30);
 // LIMIT: far above what a brain runs side by side; each costs a keeper process.
 const EXECS_MAX: usize = 256;
 // LIMIT: each is a thread with at most a window of data.

@@ -159,7 +159,7 @@ fn is_link(name: &str) -> bool {
 const DISK: &str = "vda";
 // LIMIT: drivers find their devices within milliseconds; an emulated processor under load takes
 // longer, and the gate waits no longer than this for the first word.
-const DEVICE_WAIT: Duration = Duration::from_secs(15);
+const DEVICE_WAIT: Duration = Duration::from_secs(45);
 /// What was written is in QEMU's hands by then.
 const COMPLAINT_WAIT: Duration = Duration::from_millis(100);
 // LIMIT: the chain of an error.

@@ -75,7 +75,7 @@ fn a_level_that_does_not_exist_here_is_refused_with_a_way_on() {
     refused(
         &stage,
         &["run", "--isolation", "microvm", "--", "true"],
-        "microvm",
+        "emulat",
     );
     stage.end();
 }

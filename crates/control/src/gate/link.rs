@@ -21,7 +21,7 @@ use torno_guest_protocol::{
 };
 
 /// LIMIT: how long the agent has for its first word after the sandbox started.
-const HELLO_WAIT: Duration = Duration::from_secs(20);
+const HELLO_WAIT: Duration = Duration::from_secs(60);
 /// LIMIT: frames that wait to be written; a guest that does not read stops its own commands.
 const OUTGOING_MAX: usize = 64;
 /// LIMIT: an agent's complaint in an error.
@@ -87,7 +87,7 @@ pub(super) async fn open(
     .await?;
     let mut decoder = GuestDecoder::new();
     let hello = tokio::time::timeout(HELLO_WAIT, next(&mut from_guest, &mut decoder)).await;
-    match hello.context("the guest agent said nothing in 20 s")?? {
+    match hello.context("the guest agent said nothing in 60 s")?? {
         Some(Frame::Control(GuestMessage::Hello { version, .. })) => {
             ensure!(
                 version == PROTOCOL_VERSION,
