@@ -39,7 +39,11 @@ fn kill_all_ends_every_session() {
         }
         assert_eq!(stage.daemon.sessions().unwrap().len(), 3);
         let ran = stage.torno(&["kill", "--all"]).good();
-        assert_eq!(ran.stdout.matches("killed ").count(), 3, "{ran:?}");
+        // A run whose gate is gone may end its session itself before the desk hears of the kill:
+        // then there is no receipt for it (docs/status.md), and nothing of it either.
+        let receipts = ran.stdout.matches("killed ").count();
+        assert!((1..=3).contains(&receipts), "{ran:?}");
+        assert!(stage.daemon.sessions().unwrap().is_empty(), "{ran:?}");
         for run in &mut runs {
             assert_eq!(run.wait().unwrap().code(), Some(137));
         }
