@@ -37,7 +37,7 @@ fn once_quiet(received: &impl Fn() -> u64) -> u64 {
         if now == before {
             return now;
         }
-        if Instant::now() > end {
+        if Instant::now() > end || now - first > BEHIND_BYTES {
             return first;
         }
         before = now;
@@ -45,8 +45,10 @@ fn once_quiet(received: &impl Fn() -> u64) -> u64 {
 }
 
 const QUIET: Duration = Duration::from_millis(50);
-/// LIMIT: a socket's buffer is read in far less, on a loaded machine too.
-const READER_BEHIND: Duration = Duration::from_secs(1);
+/// LIMIT: a socket's buffer is read in far less, on a loaded machine too; and it holds no more, as
+/// long as its reader keeps up.
+const READER_BEHIND: Duration = Duration::from_millis(300);
+const BEHIND_BYTES: u64 = 1 << 20;
 
 /// Enough to know that the upload streams.
 const STREAMING_BYTES: u64 = 256 * 1024;

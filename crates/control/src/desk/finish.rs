@@ -8,6 +8,7 @@ use super::{Desk, workspace};
 use crate::orders::{LauncherReply, LauncherRequest, Order};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use tokio::time::Instant;
 use torno_control_api::request::{Failure, KillReceipt, KilledSession, Summary};
 use torno_notary_protocol::desk::{DeskMessage, DeskReply, EndCause};
 use torno_policy::grant::WorkspaceMode;
@@ -64,8 +65,12 @@ pub(super) async fn kill(
     desk: &Rc<Desk>,
     session: Option<SessionId>,
 ) -> Result<KillReceipt, Failure> {
-    let began = tokio::time::Instant::now();
+    let began = Instant::now();
     let is_of_all = session.is_none();
+    let mut killed = desk.sessions.receipts(session.as_ref());
+    if !is_of_all && !killed.is_empty() {
+        return Ok(KillReceipt { sessions: killed });
+    }
     let live = desk.sessions.live().into_iter();
     let targets: Vec<_> = live
         .filter(|id| session.as_ref().is_none_or(|s| s == id))
@@ -93,14 +98,13 @@ pub(super) async fn kill(
     if is_of_all && let Err(error) = desk.launcher.ask(&LauncherRequest::GiveUpSpares, &[]).await {
         tracing::error!("sandboxes made ahead: {error:#}");
     }
-    let mut killed = Vec::new();
     for (first, id) in targets {
         if first {
             let count = counts.remove(&id).unwrap_or((0, u32::MAX));
             killed.push(kill_one(desk, &id, (recorded.as_ref().ok(), count), began).await?);
         } else {
             desk.sessions.wait_over(&id).await;
-            killed.extend(desk.sessions.with(&id, |row| row.receipt.clone()).flatten());
+            killed.extend(desk.sessions.receipts(Some(&id)));
         }
     }
     // What could be cut is cut; that it could not be recorded is said now.
@@ -135,7 +139,7 @@ async fn kill_one(
     desk: &Desk,
     id: &SessionId,
     (recorded, (processes, survivors)): (Option<&Recorded>, (u32, u32)),
-    began: tokio::time::Instant,
+    began: Instant,
 ) -> Result<KilledSession, Failure> {
     let mut leftovers = Vec::new();
     if survivors != 0 {
@@ -161,8 +165,9 @@ async fn kill_one(
         leftovers,
         took_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
     };
-    desk.sessions
-        .with(id, |row| row.receipt = Some(receipt.clone()));
+    desk.sessions.with(id, |row| {
+        row.receipt = Some((Instant::now(), receipt.clone()))
+    });
     desk.sessions.over(id, Life::Killed);
     Ok(receipt)
 }

@@ -11,6 +11,7 @@ use super::gates::Gate;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use torno_control_api::channel::{Channel, Peer};
@@ -24,6 +25,8 @@ use torno_policy::{Reason, Refusal};
 const REFUSED_MAX: usize = 200;
 /// LIMIT: sessions that are over and still listed.
 const OVER_MAX: usize = 200;
+/// LIMIT: two ways of one kill are further apart only where the machine is stuck.
+const LATELY: Duration = Duration::from_secs(2);
 
 /// Where a session is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,8 +68,8 @@ pub(super) struct Session {
     refused_total: u64,
     /// A tripwire of it was seen: it may nothing any more.
     is_frozen: bool,
-    /// What its kill cut, once it was killed.
-    pub(super) receipt: Option<KilledSession>,
+    /// What its kill cut, once it was killed, and when that was.
+    pub(super) receipt: Option<(Instant, KilledSession)>,
     changed: Rc<Notify>,
 }
 
@@ -200,6 +203,18 @@ impl Sessions {
             let Some(Some(changed)) = waiting else { return };
             changed.notified().await;
         }
+    }
+
+    /// Receipts that a kill of this session, or of all, repeats: a kill goes to desk and supervisor
+    /// at once, and what one of them has finished is not alive any more when the other begins.
+    pub(super) fn receipts(&self, only: Option<&SessionId>) -> Vec<KilledSession> {
+        let rows = self.rows.borrow();
+        let told = |(id, row): (&SessionId, &Session)| {
+            let (at, receipt) = row.receipt.as_ref()?;
+            let is_wanted = only.map_or(at.elapsed() < LATELY, |only| only == id);
+            is_wanted.then(|| receipt.clone())
+        };
+        rows.iter().filter_map(told).collect()
     }
 
     /// Sessions that live.
