@@ -211,7 +211,7 @@ impl Sessions {
         let rows = self.rows.borrow();
         let told = |(id, row): (&SessionId, &Session)| {
             let (at, receipt) = row.receipt.as_ref()?;
-            let is_wanted = only.map_or(at.elapsed() < LATELY, |only| only == id);
+            let is_wanted = only.map_or_else(|| at.elapsed() < LATELY, |only| only == id);
             is_wanted.then(|| receipt.clone())
         };
         rows.iter().filter_map(told).collect()
