@@ -16,6 +16,23 @@ pub(crate) fn crash(root: &Path, random: u32, seed: Option<&str>) -> Result<()> 
     lanes::stage_program(root, &program)
 }
 
+/// Sessions made, used and ended, many at a time.
+pub(crate) fn churn(
+    root: &Path,
+    cycles: u32,
+    seed: Option<&str>,
+    levels: Option<&str>,
+) -> Result<()> {
+    let cycles = cycles.to_string();
+    let seed = seed.map_or_else(
+        || RandomState::new().build_hasher().finish().to_string(),
+        str::to_owned,
+    );
+    let mut program = vec!["torno-campaign", "churn", &cycles, &seed];
+    program.extend(levels);
+    lanes::stage_program(root, &program)
+}
+
 /// `decide` against its slow reference on so many random pairs.
 pub(crate) fn decide(root: &Path, pairs: u64, seed: Option<u64>) -> Result<()> {
     // Printed, so that a run can be told again.

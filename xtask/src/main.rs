@@ -95,6 +95,18 @@ enum Campaign {
         #[arg(long)]
         seed: Option<String>,
     },
+    /// Sessions made, used and ended in every way, many at a time; nothing is left (root).
+    Churn {
+        /// How many.
+        #[arg(long, default_value_t = 2_000)]
+        cycles: u32,
+        /// Draws levels and endings; a fresh one, printed, when absent.
+        #[arg(long)]
+        seed: Option<String>,
+        /// Levels, with commas; all that work here when absent.
+        #[arg(long)]
+        levels: Option<String>,
+    },
     /// `decide` against its slow reference, and seeded faults of it.
     Decide {
         /// How many random pairs of world and act.
@@ -168,6 +180,14 @@ fn run(task: &Task) -> anyhow::Result<()> {
         Task::Campaign {
             which: Campaign::Crash { random, seed },
         } => campaign::crash(&root, *random, seed.as_deref()),
+        Task::Campaign {
+            which:
+                Campaign::Churn {
+                    cycles,
+                    seed,
+                    levels,
+                },
+        } => campaign::churn(&root, *cycles, seed.as_deref(), levels.as_deref()),
         Task::Campaign {
             which: Campaign::Decide { pairs, seed },
         } => campaign::decide(&root, *pairs, *seed),

@@ -56,6 +56,25 @@ impl Groups {
         Ok(groups)
     }
 
+    /// Those of a program that shares them with nobody, for the caller to start.
+    ///
+    /// # Errors
+    /// When one can't be made.
+    pub fn of_its_own(name: &str) -> io::Result<Self> {
+        Self::make(&format!("torno-stage-{name}-{}", std::process::id()), 0)
+    }
+
+    /// Where this process is, in each hierarchy that limits need.
+    #[must_use]
+    pub fn present() -> Vec<PathBuf> {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let all = hierarchies(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"));
+        // With v2 alone a daemon's groups lie beside ours (`own_groups`).
+        let is_v1 = all.iter().any(|found| !found.unified);
+        let place = |found: Hierarchy| if is_v1 { found.own } else { found.mount };
+        all.into_iter().map(place).collect()
+    }
+
     /// A program in each of them.
     #[must_use]
     pub fn command(&self, program: &Path) -> Command {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `torno-campaign crash [RANDOM [SEED]]`: kill -9 of each role at each named step until three
-//! blows fell on a living process, then at so many random points. Ends with `N passed, N failed`.
+//! kill -9 of each role at each named step until three blows fell on a living process, then at so
+//! many random points.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::process::ExitCode;
 use std::time::Duration;
 use torno_stage::crash::{Blow, Judged, ROLES, Step, Struck, furnish, strike};
 use torno_stage::daemon::{self, Daemon};
@@ -27,26 +26,10 @@ const PORTER_AFTER_US_MAX: u64 = 4_000;
 /// fast as its beginning.
 const BLOWS_PER_DAEMON: u32 = 25;
 
-fn main() -> ExitCode {
-    match run() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("torno-campaign: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run() -> Result<bool> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let (count, seed) = match words.as_slice() {
-        ["crash"] => (RANDOM_DEFAULT, random()?),
-        ["crash", count] => (count.parse().context("not a number")?, random()?),
-        ["crash", count, seed] => (count.parse().context("not a number")?, (*seed).to_owned()),
-        _ => bail!("crash [RANDOM [SEED]]"),
-    };
+/// The whole campaign; whether nothing failed.
+pub(super) fn run(count: Option<u32>, seed: Option<String>) -> Result<bool> {
+    let count = count.unwrap_or(RANDOM_DEFAULT);
+    let seed = seed.map_or_else(random, Ok)?;
     println!("seed {seed}");
     let mut campaign = Campaign::new()?;
     for role in ROLES {

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `torno-campaign`: the long campaigns against a whole Torno. Each prints its seed first, and ends
+//! with `N passed, N failed`.
+
+mod churn;
+mod crash;
+
+use anyhow::{Context, Result, bail};
+use std::process::ExitCode;
+
+const USAGE: &str = "crash [RANDOM [SEED]] | churn [CYCLES [SEED [LEVEL,LEVEL]]]";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match run(&words) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("torno-campaign: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(words: &[String]) -> Result<bool> {
+    let Some((which, rest)) = words.split_first() else {
+        bail!(USAGE);
+    };
+    let number = |text: &String| text.parse().context("not a number");
+    let count = rest.first().map(number).transpose()?;
+    let seed = rest.get(1).cloned();
+    match (which.as_str(), rest.len()) {
+        ("crash", 0..=2) => crash::run(count, seed),
+        ("churn", 0..=3) => churn::run(count, seed, rest.get(2).map(String::as_str)),
+        (churn::INSIDE, 3) => churn::inside(rest),
+        _ => bail!(USAGE),
+    }
+}
