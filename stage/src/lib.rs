@@ -21,6 +21,7 @@ pub mod canary;
 pub mod crash;
 pub mod cut;
 pub mod daemon;
+pub mod escape;
 pub mod leftovers;
 pub mod props;
 pub mod smuggle;

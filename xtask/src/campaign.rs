@@ -33,6 +33,15 @@ pub(crate) fn churn(
     lanes::stage_program(root, &program)
 }
 
+/// Attempts to leave that public lists name, at each level.
+pub(crate) fn escape(root: &Path, levels: Option<&str>, only: Option<&str>) -> Result<()> {
+    let levels = levels.unwrap_or("container,gvisor,microvm,vm");
+    lanes::stage_program(
+        root,
+        &["torno-campaign", "escape", levels, only.unwrap_or_default()],
+    )
+}
+
 /// `decide` against its slow reference on so many random pairs.
 pub(crate) fn decide(root: &Path, pairs: u64, seed: Option<u64>) -> Result<()> {
     // Printed, so that a run can be told again.

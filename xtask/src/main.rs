@@ -127,6 +127,15 @@ enum Campaign {
         #[arg(long)]
         seed: Option<u64>,
     },
+    /// Attempts to leave a sandbox that public lists name, with their walls off and at each level.
+    Escape {
+        /// Levels by name, with commas; all when absent.
+        #[arg(long)]
+        level: Option<String>,
+        /// Only those whose name contains this.
+        #[arg(long)]
+        only: Option<String>,
+    },
     /// Payloads that two readers could read in two ways, to real servers behind the pipeline.
     Smuggle {
         /// Far ends by name, with commas; all when absent.
@@ -191,6 +200,9 @@ fn run(task: &Task) -> anyhow::Result<()> {
         Task::Campaign {
             which: Campaign::Decide { pairs, seed },
         } => campaign::decide(&root, *pairs, *seed),
+        Task::Campaign {
+            which: Campaign::Escape { level, only },
+        } => campaign::escape(&root, level.as_deref(), only.as_deref()),
         Task::Campaign {
             which: Campaign::Stock,
         } => stock::run(&root),

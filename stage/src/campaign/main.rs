@@ -4,11 +4,13 @@
 
 mod churn;
 mod crash;
+mod escape;
 
 use anyhow::{Context, Result, bail};
 use std::process::ExitCode;
 
-const USAGE: &str = "crash [RANDOM [SEED]] | churn [CYCLES [SEED [LEVEL,LEVEL]]]";
+const USAGE: &str = "crash [RANDOM [SEED]] | churn [CYCLES [SEED [LEVEL,LEVEL]]] \
+    | escape [LEVEL,LEVEL [TEXT]]";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -26,6 +28,13 @@ fn run(words: &[String]) -> Result<bool> {
     let Some((which, rest)) = words.split_first() else {
         bail!(USAGE);
     };
+    if which == "escape" {
+        let word = |place: usize| rest.get(place).map(String::as_str);
+        return escape::run(word(0), word(1));
+    }
+    if which == escape::INSIDE {
+        return escape::inside(rest);
+    }
     let number = |text: &String| text.parse().context("not a number");
     let count = rest.first().map(number).transpose()?;
     let seed = rest.get(1).cloned();
