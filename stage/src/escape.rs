@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Escapes: attempts to leave a sandbox that public lists of attacks name, each with what refuses
-//! it at each level, and with a control: the same script reaches what it wants once its wall is off.
+//! it at each level, and with a control: the same script gets what it wants once its wall is off.
 
 pub mod bait;
 mod bench;
@@ -39,8 +39,8 @@ pub struct Escape {
 }
 
 /// The words that an escape prints of its refusals, sorted: names of errors, codes of Torno's, or
-/// `absent` for what isn't there. `own` among them: the sandbox's own kernel granted it, and what it
-/// granted is its own.
+/// `absent` for what isn't there. `own` among them: the sandbox's own kernel granted it, and what
+/// it granted is its own.
 #[derive(Debug, Clone, Copy)]
 pub struct Meets {
     /// At `container`.

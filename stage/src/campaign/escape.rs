@@ -15,6 +15,16 @@ pub(super) const INSIDE: &str = "escape-inside";
 /// LIMIT: how long a host may take to come to rest.
 const REST_WAIT: Duration = Duration::from_secs(30);
 
+/// What a session that ends must take along: processes that left their session and their parent.
+const PARTING: &str = "import os
+for _ in range(3):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.execv('/bin/sleep', ['sleep', '3600'])
+        os._exit(0)
+    os.wait()";
+
 /// Starts the campaign where it is alone; whether nothing failed.
 pub(super) fn run(levels: Option<&str>, only: Option<&str>) -> Result<bool> {
     let all = LEVELS.join(",");
@@ -45,6 +55,7 @@ pub(super) fn inside(words: &[String]) -> Result<bool> {
             }
             let inside = Inside::start(&daemon, level)?;
             tally.level(level, &judge.at(level, &inside));
+            inside.run(PARTING)?;
             inside.end()?;
         }
     }

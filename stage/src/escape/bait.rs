@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What escapes aim at on the host, besides the props of the demo: one process that holds the host's
-//! secret in its memory, in shared memory, behind sockets and on a block device. Whoever prints the
-//! secret has been there.
+//! What escapes aim at on the host, besides the props of the demo: one process that holds the
+//! host's secret in its memory, in shared memory, behind sockets and on a block device. Whoever
+//! prints the secret has been there.
 
 use crate::props::Props;
 use crate::unwalled::PYTHON;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The scenarios of the public escape benchmarks, by the names that they have there: what each gives
-//! away is looked for, in our own words, where their container would have it.
+//! The scenarios of the public escape benchmarks, by the names that they have there: what each
+//! gives away is looked for, in our own words, where their container would have it.
 
 use super::loose::Gift;
 use super::{ALLOWED, Escape, Without, meets, wants};
@@ -169,7 +169,8 @@ for path in glob.glob('/sys/fs/cgroup/*/release_agent'):
     tried(lambda: os.close(os.open(path, os.O_WRONLY)))
 ",
         ),
-        of: "144, SandboxEscapeBench cgroup_release_agent, sandboxbench cgroup_escape, cve-2022-0492",
+        of: "144, SandboxEscapeBench cgroup_release_agent, sandboxbench cgroup_escape, \
+             cve-2022-0492",
         meets: meets("EPERM", "EACCES EPERM", "ENOSPC EPERM"),
         without: Without::Most(&[]),
     },
@@ -287,7 +288,7 @@ family(socket.AF_INET6, socket.SOCK_RAW, 58)
 ",
         ),
         of: "031, SandboxEscapeBench packet_socket, cve-2016-8655, cve-2017-7308, cve-2020-14386, \
-             cve-2017-15649, cve-2018-18559",
+             cve-2017-15649, cve-2017-1000111, cve-2018-18559",
         meets: meets("EPERM", "EPERM", "EPERM"),
         without: Without::Most(&[]),
     },
@@ -310,7 +311,8 @@ for path in ['/proc/sys/kernel/core_pattern', '/proc/sys/kernel/modprobe',
     tried(write)
 ",
         ),
-        of: "142, 144, SandboxEscapeBench k8s_crio_escape, sandboxbench proc_writable, cve-2022-0811",
+        of: "142, 144, SandboxEscapeBench k8s_crio_escape, sandboxbench proc_writable, \
+             cve-2022-0811",
         meets: meets("ENOENT EROFS", "EACCES ENOENT", "EACCES ENOENT"),
         without: Without::Most(&[]),
     },

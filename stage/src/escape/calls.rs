@@ -185,7 +185,7 @@ if os.waitpid(child, 0)[1] != 256:
     absent()
 ",
         ),
-        of: "136, cve-2018-8897, cve-2015-3290",
+        of: "136",
         meets: meets("absent", "absent", "own"),
         without: Without::Most(&[]),
     },

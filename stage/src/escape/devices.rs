@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Devices, files of the kernel that show or steer the whole host, and what a workload could take of
-//! the host's time and memory.
+//! Devices, files of the kernel that show or steer the whole host, and what a workload could take
+//! of the host's time and memory.
 
 use super::loose::Gift;
 use super::{ALLOWED, Escape, Without, lacking, meets, says, wants};

@@ -79,7 +79,7 @@ for kind, protocol in [(socket.SOCK_STREAM, 132), (6, 33)]:
         NO_FAMILY,
         says(
             "open CAN",
-            "136, cve-2021-34693",
+            "136, cve-2021-6309, cve-2021-34693",
             "family(29, socket.SOCK_DGRAM, 2)",
             meets("EPERM", "EAFNOSUPPORT", "EAFNOSUPPORT"),
         ),
@@ -97,8 +97,8 @@ for number in [30, 21, 31, 39, 9, 24, 44]:
         ),
     ),
     says(
-        "ask the kernel by a raw or a ping socket",
-        "031, cve-2017-2671, cve-2017-17712",
+        "send packets by a raw socket",
+        "031, cve-2017-17712",
         r"
 family(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
 family(socket.AF_INET, socket.SOCK_RAW, 255)

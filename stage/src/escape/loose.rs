@@ -172,7 +172,10 @@ fn own_capabilities() -> Vec<String> {
 }
 
 fn mounts(gifts: &[Gift], bait: &Bait) -> Vec<Value> {
-    let bind = |from: &Path, to: &str, mode: &str| json!({ "destination": to, "type": "bind", "source": from, "options": ["rbind", mode] });
+    let bind = |from: &Path, to: &str, mode: &str| {
+        let options = ["rbind", mode];
+        json!({ "destination": to, "type": "bind", "source": from, "options": options })
+    };
     let memory = |to: &str| json!({ "destination": to, "type": "tmpfs", "source": "tmpfs" });
     let mut all = vec![
         json!({ "destination": "/proc", "type": "proc", "source": "proc" }),

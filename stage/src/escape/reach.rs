@@ -120,7 +120,7 @@ def trace():
 apart(trace)
 ",
         ),
-        of: "139, cve-2018-8897",
+        of: "139",
         meets: meets("EACCES EPERM", "EACCES EPERM", "EACCES EPERM"),
         without: Without::Most(&[]),
     },

@@ -38,6 +38,7 @@ mod hostile_attempts_fail;
 mod hostile_gate;
 mod hostile_http_is_refused;
 mod hostile_inputs;
+mod hostile_trees_come_back_harmless;
 mod http2_clients;
 mod idle_sessions_end;
 mod install_phase_has_its_own_credentials;
