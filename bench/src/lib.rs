@@ -14,6 +14,7 @@
 
 pub mod bundle;
 pub mod cost;
+pub mod density;
 pub mod egress;
 pub mod growth;
 pub mod load_report;

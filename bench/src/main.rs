@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use torno_bench::egress::{self, Effort, Only};
 use torno_bench::peer::Tools;
-use torno_bench::{cost, growth, rows, start};
+use torno_bench::{cost, density, growth, rows, start};
 
 /// Torno beside its peers, in one run.
 #[derive(Debug, Parser)]
@@ -51,6 +51,8 @@ enum Which {
     Cost,
     /// How cost grows with rules, sessions and live connections.
     Growth,
+    /// How many sessions of each level a machine holds, and what each costs.
+    Density,
     /// Both.
     All,
 }
@@ -96,7 +98,7 @@ fn inside(arguments: &Arguments) -> Result<bool> {
     }
     let tools = std::env::var_os(TOOLS).context("no TORNO_BENCH_TOOLS: run `cargo xtask bench`")?;
     let tools = Tools::new(PathBuf::from(tools));
-    if let Which::Cost | Which::Growth = arguments.which {
+    if let Which::Cost | Which::Growth | Which::Density = arguments.which {
         return figures(arguments, &tools);
     }
     let mut result = Vec::new();
@@ -132,6 +134,7 @@ fn inside(arguments: &Arguments) -> Result<bool> {
 fn figures(arguments: &Arguments, tools: &Tools) -> Result<bool> {
     let measured = match arguments.which {
         Which::Growth => growth::measure(tools)?,
+        Which::Density => density::measure()?,
         Which::Cost | Which::Egress | Which::Start | Which::All => cost::measure(tools)?,
     };
     rows::write(&arguments.json, &measured)?;

@@ -118,7 +118,7 @@ fn threads(pids: &BTreeSet<u32>) -> BTreeMap<u32, u64> {
 }
 
 /// The processes and their descendants, but for the load itself.
-fn counted(roots: &[u32]) -> BTreeSet<u32> {
+pub(crate) fn counted(roots: &[u32]) -> BTreeSet<u32> {
     let mut tree = tree(roots);
     tree.retain(|pid| name(*pid) != NOT_COUNTED);
     tree
@@ -191,6 +191,11 @@ pub fn private_bytes(pid: u32) -> u64 {
     };
     let parts = ["Private_Clean:", "Private_Dirty:"].map(|field| kib(field).unwrap_or_default());
     parts.iter().sum::<u64>() * 1024
+}
+
+/// Bytes of a process, of what it shares its part.
+pub(crate) fn proportional_bytes(pid: u32) -> u64 {
+    proportional_kib(pid).unwrap_or_default() * 1024
 }
 
 fn proportional_kib(pid: u32) -> Option<u64> {

@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The roles that a process can be killed of.
-pub const ROLES: [&str; 7] = [
+pub const ROLES: [&str; 9] = [
     "supervisor",
     "desk",
     "notary",
@@ -24,6 +24,16 @@ pub const ROLES: [&str; 7] = [
     "launcher",
     "gate",
     "porter",
+    "keeper",
+    // Its first process: the agent, gVisor's kernel, QEMU.
+    "sandbox",
+];
+
+/// How the command line of a sandbox's first process begins, at each level.
+const FIRST: [&[u8]; 3] = [
+    b"/.torno/torno-guest\0init\0",
+    b"runsc-sandbox\0",
+    b"/machine/usr/bin/qemu-system-",
 ];
 
 /// What is going on when the blow falls.
@@ -125,7 +135,7 @@ pub fn strike(daemon: &mut Daemon, world: &World, level: &str, blow: Blow) -> Re
     if let Some(aside) = &mut aside {
         wait_for(aside, "the operator's command went on")?;
     }
-    let stands = matches!(blow.role, "gate" | "porter") || !struck;
+    let stands = matches!(blow.role, "gate" | "porter" | "keeper" | "sandbox") || !struck;
     if stands {
         end_sessions(daemon, &mut run)?;
     } else {
@@ -192,7 +202,8 @@ fn restart(daemon: &mut Daemon) -> Result<bool> {
     Ok(down)
 }
 
-/// The death of a gate or a porter is not the daemon's: what runs on is ended by an operator.
+/// The death of a gate, a porter or of something of a sandbox is not the daemon's: what runs on is
+/// ended by an operator.
 fn end_sessions(daemon: &Daemon, run: &mut Child) -> Result<()> {
     std::thread::sleep(Duration::from_millis(300));
     if run.try_wait()?.is_none() {
@@ -228,25 +239,43 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) -> Result<()> {
     Ok(())
 }
 
-/// A role's process: the supervisor, or a child of it by the name that it was given.
+/// A role's process: the supervisor, or below it by the name that it was given.
 ///
 /// # Errors
 /// When tornod does not run.
 pub fn process(daemon: &Daemon, role: &str) -> Result<Option<Pid>> {
     let supervisor = daemon.pid().context("tornod does not run")?;
-    let pid = |number: u32| i32::try_from(number).ok().and_then(Pid::from_raw);
-    if role == "supervisor" {
-        return Ok(pid(supervisor));
-    }
-    // Lowest number first, so oldest first: the session's gate, not the one made ahead of the next.
-    let name = format!("tornod-{role}");
-    let children = format!("/proc/{supervisor}/task/{supervisor}/children");
-    let children = std::fs::read_to_string(children).unwrap_or_default();
-    for number in children.split_whitespace().filter_map(|n| n.parse().ok()) {
-        let line = std::fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
-        if line.split(|b| *b == 0).next() == Some(name.as_bytes()) {
-            return Ok(pid(number));
-        }
-    }
-    Ok(None)
+    let below = |parent: u32, name: &str| {
+        let name = format!("{name}\0");
+        child(parent, |line| line.starts_with(name.as_bytes()))
+    };
+    let launcher = below(supervisor, "tornod-launcher");
+    let number = match role {
+        "supervisor" => Some(supervisor),
+        // The launcher starts both, and reaps what becomes an orphan below it.
+        "keeper" => launcher.and_then(|pid| below(pid, "/proc/self/exe\0keeper")),
+        "sandbox" => launcher.and_then(|pid| {
+            let is_first = |line: &[u8]| FIRST.iter().any(|begin| line.starts_with(begin));
+            child(pid, is_first)
+        }),
+        other => below(supervisor, &format!("tornod-{other}")),
+    };
+    Ok(number.and_then(|number| Pid::from_raw(i32::try_from(number).ok()?)))
+}
+
+/// A child by its command line. Lowest number first, so oldest first: the session's gate, not the
+/// one made ahead of the next.
+fn child(parent: u32, is: impl Fn(&[u8]) -> bool) -> Option<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{parent}/task")).ok()?;
+    let children = tasks.flatten().map(|task| task.path().join("children"));
+    let text: Vec<String> = children
+        .filter_map(|path| std::fs::read_to_string(path).ok())
+        .collect();
+    let numbers = text.iter().flat_map(|text| text.split_whitespace());
+    let mut numbers: Vec<u32> = numbers.filter_map(|number| number.parse().ok()).collect();
+    numbers.sort_unstable();
+    let line = |number: &u32| std::fs::read(format!("/proc/{number}/cmdline"));
+    numbers
+        .into_iter()
+        .find(|number| line(number).is_ok_and(|line| is(&line)))
 }

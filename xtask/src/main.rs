@@ -163,6 +163,8 @@ enum Bench {
     Cost,
     /// How cost grows with rules, sessions and connections.
     Growth,
+    /// How many sessions of each level this machine holds, and what each costs.
+    Density,
 }
 
 fn main() -> ExitCode {
@@ -233,6 +235,7 @@ fn run(task: &Task) -> anyhow::Result<()> {
                 Some(Bench::Start) => "start",
                 Some(Bench::Cost) => "cost",
                 Some(Bench::Growth) => "growth",
+                Some(Bench::Density) => "density",
             };
             bench::run(&root, which, json)
         }

@@ -125,11 +125,10 @@ fn obey(desk: &Rc<Desk>, message: FromSupervisor, descriptors: Vec<OwnedFd>) -> 
 /// What the launcher says unasked: a sandbox's first process ended by itself, or it must end.
 fn launcher_event(desk: &Rc<Desk>, reply: &LauncherReply) {
     match reply {
-        // While a session starts, that is its start's to judge.
         LauncherReply::SandboxEnded {
             session,
             phase: Phase::Locked,
-        } if desk.sessions.with(session, |row| row.life) == Some(Life::Running) => {
+        } if desk.sessions.sandbox_ended(session) => {
             end_later(desk, session.clone(), EndCause::Exited);
         }
         LauncherReply::DiskSpent { session, low } => {

@@ -195,7 +195,7 @@ impl Service<'_> {
                     self.sandboxes.leave(&session)?;
                     return Err(failed);
                 }
-                self.watch_end(&session, phase, started.process);
+                self.watch_end(&session, phase, started.vital);
                 LauncherReply::Started {
                     environment: started.environment,
                     claimed: started.claimed,
@@ -249,12 +249,12 @@ impl Service<'_> {
         sent.map_err(|e| Failed::internal(&format!("{e:#}")))
     }
 
-    /// Says once when the sandbox's first process has ended.
-    fn watch_end(&self, session: &SessionId, phase: Phase, process: OwnedFd) {
+    /// Says once when the sandbox has ended, or has lost what it can't be without.
+    fn watch_end(&self, session: &SessionId, phase: Phase, vital: Vec<OwnedFd>) {
         let (ended, session) = (self.ended.clone(), session.clone());
         tokio::task::spawn_local(async move {
             // A thread of the blocking pool would wait as well; polling a pidfd costs less.
-            while !sandboxes::has_ended(&process) {
+            while !sandboxes::has_one_ended(&vital) {
                 tokio::time::sleep(sandboxes::END_POLL).await;
             }
             // The receiver lives as long as the launcher.

@@ -35,6 +35,31 @@ impl Handle {
         self.process.as_fd()
     }
 
+    /// Readable once one has ended that the sandbox can't be without: its first process, or its
+    /// keeper, since nobody else would end it when the launcher dies.
+    ///
+    /// # Errors
+    /// When the kernel has no descriptor left.
+    pub fn vital(&self) -> io::Result<Vec<OwnedFd>> {
+        let vital = self.lives().map(|life| life.try_clone_to_owned());
+        vital.collect()
+    }
+
+    /// Whether it has ended, or has lost what it can't be without.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        let mut watched: Vec<_> = self
+            .lives()
+            .map(|life| PollFd::from_borrowed_fd(life, PollFlags::IN))
+            .collect();
+        !matches!(poll(&mut watched, Some(&AT_ONCE)), Ok(0))
+    }
+
+    fn lives(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let keeper = self.keeper.as_ref().map(Keeper::process);
+        std::iter::once(self.process.as_fd()).chain(keeper)
+    }
+
     /// Processes of the sandbox on the host, by pid.
     #[must_use]
     pub fn members(&self) -> BTreeSet<i32> {
@@ -104,6 +129,11 @@ impl Handle {
         Ok(())
     }
 }
+
+const AT_ONCE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
 
 /// LIMIT: a killed process that is still there after this is stuck in the kernel.
 const EXIT_WAIT: Timespec = Timespec {

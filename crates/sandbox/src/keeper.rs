@@ -3,14 +3,19 @@
 //! close and then ends the sandbox. It outlives a launcher that is killed; it has no other task.
 
 use crate::cgroup::Cgroup;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::OsString;
 use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 
 /// A running keeper. Dropped, its pipe closes: it looks after the group once more and ends.
 #[derive(Debug)]
-pub(crate) struct Keeper(Child);
+pub(crate) struct Keeper {
+    child: Child,
+    process: OwnedFd,
+}
 
 impl Keeper {
     /// Starts `program keeper DIRECTORY…`.
@@ -23,15 +28,24 @@ impl Keeper {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        Ok(Self(child))
+        // Not reaped before its drop, so the number is its own.
+        let gone = || io::Error::other("a keeper without a number");
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let process = pidfd_open(pid.ok_or_else(gone)?, PidfdFlags::empty())?;
+        Ok(Self { child, process })
     }
 }
 
 impl Keeper {
+    /// Readable once it has ended.
+    pub(crate) fn process(&self) -> BorrowedFd<'_> {
+        self.process.as_fd()
+    }
+
     /// Lets it go once nobody lives in the group: it removes the group's directories beside the
     /// caller, and ends.
     pub(crate) fn dismiss(&mut self) {
-        drop(self.0.stdin.take());
+        drop(self.child.stdin.take());
     }
 }
 
@@ -39,7 +53,7 @@ impl Drop for Keeper {
     fn drop(&mut self) {
         self.dismiss();
         // It has nothing to wait for but a group that is gone already.
-        let _ = self.0.wait();
+        let _ = self.child.wait();
     }
 }
 

@@ -10,6 +10,8 @@ use torno_stage::crash::{Blow, Judged, ROLES, Step, Struck, furnish, strike};
 use torno_stage::daemon::{self, Daemon};
 use torno_stage::world::{World, random};
 
+/// Where blows fall, as far as they work here.
+const LEVELS: [&str; 2] = ["container", "gvisor"];
 /// Random points, when no number is given.
 const RANDOM_DEFAULT: u32 = 200;
 /// Blows on a living process, for each role at each named step.
@@ -27,20 +29,29 @@ const PORTER_AFTER_US_MAX: u64 = 4_000;
 const BLOWS_PER_DAEMON: u32 = 25;
 
 /// The whole campaign; whether nothing failed.
-pub(super) fn run(count: Option<u32>, seed: Option<String>) -> Result<bool> {
+pub(super) fn run(count: Option<u32>, seed: Option<String>, only: Option<&str>) -> Result<bool> {
     let count = count.unwrap_or(RANDOM_DEFAULT);
     let seed = seed.map_or_else(random, Ok)?;
     println!("seed {seed}");
     let mut campaign = Campaign::new()?;
-    for role in ROLES {
+    let wanted = |role: &str| only.is_none_or(|only| only.split(',').any(|name| name == role));
+    for role in ROLES.into_iter().filter(|role| wanted(role)) {
         for step in Step::of(role) {
-            campaign.named(role, *step)?;
+            campaign.named("container", role, *step)?;
+            // Each level has another first process.
+            for level in LEVELS.into_iter().skip(1).filter(|_| role == "sandbox") {
+                campaign.named(level, role, *step)?;
+            }
         }
     }
     let mut drawn = 0;
     let mut point = 0;
-    while drawn < count && point < count * TRIES_MAX {
+    while drawn < count && point < count.saturating_mul(TRIES_MAX) {
         let blow = draw(&seed, point)?;
+        if !wanted(blow.role) {
+            point += 1;
+            continue;
+        }
         // Every fourth point falls on a sandbox with a kernel of its own, where there is one.
         let level = if point % 4 == 3 {
             "gvisor"
@@ -87,7 +98,7 @@ fn after_us_max(role: &str, step: Step) -> u64 {
 struct Campaign {
     world: World,
     daemon: Daemon,
-    gvisor: bool,
+    levels: Vec<&'static str>,
     served: u32,
     killed: BTreeMap<(&'static str, &'static str, Step), u32>,
     missed: u32,
@@ -98,14 +109,17 @@ struct Campaign {
 impl Campaign {
     fn new() -> Result<Self> {
         let (world, daemon) = fresh()?;
-        let gvisor = daemon::works(&daemon, "gvisor")?;
-        if let Err(why) = &gvisor {
-            println!("SKIP: gvisor: {why}");
+        let mut levels = Vec::new();
+        for level in LEVELS {
+            match daemon::works(&daemon, level)? {
+                Ok(()) => levels.push(level),
+                Err(why) => println!("SKIP: {level}: {why}"),
+            }
         }
         Ok(Self {
             world,
             daemon,
-            gvisor: gvisor.is_ok(),
+            levels,
             served: 0,
             killed: BTreeMap::new(),
             missed: 0,
@@ -114,7 +128,10 @@ impl Campaign {
         })
     }
 
-    fn named(&mut self, role: &'static str, step: Step) -> Result<()> {
+    fn named(&mut self, level: &'static str, role: &'static str, step: Step) -> Result<()> {
+        if !self.levels.contains(&level) {
+            return Ok(());
+        }
         let mut hits = 0;
         for tries in 0..TRIES_MAX {
             if hits == NAMED {
@@ -124,10 +141,11 @@ impl Campaign {
             // that the last tries fall at once again.
             let most = Duration::from_micros(after_us_max(role, step) / 3);
             let after = most * hits / 4_u32.pow(tries - hits);
-            hits += u32::from(self.blow("container", Blow { role, step, after }, "named")?);
+            hits += u32::from(self.blow(level, Blow { role, step, after }, "named")?);
         }
         if hits < NAMED {
-            let what = format!("{role} at {step:?}: met {hits} times in {TRIES_MAX} tries");
+            let what =
+                format!("{role} at {step:?}, {level}: met {hits} times in {TRIES_MAX} tries");
             self.failed.push(what);
         }
         Ok(())
@@ -135,7 +153,8 @@ impl Campaign {
 
     /// One blow. Whether it fell on a living process.
     fn blow(&mut self, level: &str, blow: Blow, list: &'static str) -> Result<bool> {
-        let level = if self.gvisor { level } else { "container" };
+        let works = self.levels.contains(&level);
+        let level = if works { level } else { "container" };
         self.served += 1;
         if self.served.is_multiple_of(BLOWS_PER_DAEMON) {
             (self.world, self.daemon) = fresh()?;

@@ -9,7 +9,7 @@ mod escape;
 use anyhow::{Context, Result, bail};
 use std::process::ExitCode;
 
-const USAGE: &str = "crash [RANDOM [SEED]] | churn [CYCLES [SEED [LEVEL,LEVEL]]] \
+const USAGE: &str = "crash [RANDOM [SEED [ROLE,ROLE]]] | churn [CYCLES [SEED [LEVEL,LEVEL]]] \
     | escape [LEVEL,LEVEL [TEXT]]";
 
 fn main() -> ExitCode {
@@ -39,7 +39,7 @@ fn run(words: &[String]) -> Result<bool> {
     let count = rest.first().map(number).transpose()?;
     let seed = rest.get(1).cloned();
     match (which.as_str(), rest.len()) {
-        ("crash", 0..=2) => crash::run(count, seed),
+        ("crash", 0..=3) => crash::run(count, seed, rest.get(2).map(String::as_str)),
         ("churn", 0..=3) => churn::run(count, seed, rest.get(2).map(String::as_str)),
         (churn::INSIDE, 3) => churn::inside(rest),
         _ => bail!(USAGE),

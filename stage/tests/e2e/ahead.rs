@@ -62,7 +62,7 @@ pub(crate) fn until_waiting(stage: &Stage, count: usize) -> BTreeSet<String> {
 
 /// Waits until it is so.
 #[track_caller]
-pub(crate) fn until(what: &str, is: impl Fn() -> bool) {
+pub(crate) fn until(what: &str, mut is: impl FnMut() -> bool) {
     let end = Instant::now() + WAIT;
     while !is() {
         assert!(Instant::now() < end, "{what}");

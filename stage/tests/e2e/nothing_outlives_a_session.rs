@@ -3,9 +3,11 @@
 
 use crate::ahead;
 use crate::stage::{at_each_level, at_each_level_for_both};
+use rustix::process::{Signal, kill_process};
 use std::collections::BTreeSet;
-use std::process::Stdio;
-use torno_stage::daemon::{Daemon, POLICY};
+use std::process::{Command, Stdio};
+use torno_stage::crash::process;
+use torno_stage::daemon::{self, Daemon, POLICY};
 
 #[test]
 fn processes_mounts_cgroups_and_files_are_gone() {
@@ -94,4 +96,44 @@ fn a_session_that_holds_more_than_its_disk_is_ended_and_the_others_go_on() {
         stage.torno(&["kill", "--all"]).good();
         other.wait().unwrap();
     });
+}
+
+#[test]
+fn a_session_ends_that_has_lost_its_keeper_or_its_first_process() {
+    at_each_level("what a sandbox can't be without", |stage, level| {
+        for lost in ["keeper", "sandbox"] {
+            let mut run = stage.daemon.run_command(level, &["sleep", "300"]);
+            let run = run.stdout(Stdio::null()).stderr(Stdio::null());
+            let mut run = run.spawn().unwrap();
+            ahead::until("no session", || stage.daemon.sessions().unwrap().len() == 1);
+            // Those that wait for a session have such processes too: all of them, one by one.
+            ahead::until("the session went on", || {
+                if let Some(pid) = process(&stage.daemon, lost).unwrap() {
+                    let _gone = kill_process(pid, Signal::KILL);
+                }
+                run.try_wait().unwrap().is_some()
+            });
+            assert!(!run.wait().unwrap().success(), "{lost}");
+            ahead::until("still listed", || {
+                stage.daemon.sessions().unwrap().is_empty()
+            });
+        }
+    });
+}
+
+/// More of them in `cargo xtask campaign churn`.
+#[test]
+fn sessions_in_plenty_leave_the_host_as_it_was() {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIP: churn: its namespaces need root");
+        return;
+    }
+    let program = daemon::binaries().unwrap().join("torno-campaign");
+    let mut churn = Command::new(program);
+    churn.args(["churn", "48", "in-ci", "container,gvisor"]);
+    let output = churn.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("48 passed, 0 failed"), "{said}");
+    assert_eq!(said.matches("planted and found").count(), 8, "{said}");
 }

@@ -101,6 +101,11 @@ impl Gate {
         self.changed.notify_waiters();
     }
 
+    /// Whether its channel has closed.
+    pub(super) fn is_gone(&self) -> bool {
+        self.reached.borrow().gone
+    }
+
     /// Waits for the session CA's certificate.
     pub(super) async fn ca_pem(&self) -> anyhow::Result<String> {
         self.wait(|reached| reached.ca_pem.clone())

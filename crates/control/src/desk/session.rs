@@ -61,6 +61,8 @@ pub(super) struct Session {
     pub(super) gate: Option<Rc<Gate>>,
     /// What every command's environment starts from.
     pub(super) environment: Vec<(String, String)>,
+    /// Its sandbox has ended by itself.
+    sandbox_ended: bool,
     /// Running commands.
     commands: BTreeMap<u64, Vec<String>>,
     next_exec: u64,
@@ -103,6 +105,7 @@ impl Sessions {
             files_changed: 0,
             gate: None,
             environment: Vec::new(),
+            sandbox_ended: false,
             commands: BTreeMap::new(),
             next_exec: 1,
             refused: BTreeMap::new(),
@@ -170,10 +173,23 @@ impl Sessions {
         self.with(id, claim).unwrap_or(false)
     }
 
-    /// The start is done; false when the session was ended or killed meanwhile.
+    /// The sandbox has ended by itself; true when that is the session's end. While a session
+    /// starts, [`Self::started`] judges.
+    pub(super) fn sandbox_ended(&self, id: &SessionId) -> bool {
+        let end = |row: &mut Session| {
+            row.sandbox_ended = true;
+            row.life == Life::Running
+        };
+        self.with(id, end).unwrap_or(false)
+    }
+
+    /// The start is done; false when the session was ended or killed meanwhile, or has lost its
+    /// sandbox or its gate.
     pub(super) fn started(&self, id: &SessionId) -> bool {
         let start = |row: &mut Session| {
-            let is_starting = row.life == Life::Starting;
+            let has_gate = row.gate.as_ref().is_some_and(|gate| !gate.is_gone());
+            let is_whole = has_gate && !row.sandbox_ended;
+            let is_starting = row.life == Life::Starting && is_whole;
             if is_starting {
                 row.life = Life::Running;
                 // Nobody could use it before, however long its start took.

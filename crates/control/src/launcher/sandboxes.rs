@@ -71,8 +71,8 @@ pub(super) struct StartedSandbox {
     pub(super) environment: Vec<(String, String)>,
     /// Its name, if it was made ahead.
     pub(super) claimed: Option<String>,
-    /// A pidfd of its first process.
-    pub(super) process: OwnedFd,
+    /// Readable when one of them has ended, and the sandbox must ([`Handle::vital`]).
+    pub(super) vital: Vec<OwnedFd>,
 }
 
 /// Every sandbox.
@@ -232,8 +232,8 @@ impl Sandboxes {
         booted: Booted,
     ) -> Result<StartedSandbox, Failed> {
         let Started { entrances, handle } = booted.started;
-        let process = handle.process().try_clone_to_owned();
-        let process = process.map_err(|e| Failed::internal(&e.to_string()))?;
+        let vital = handle.vital();
+        let vital = vital.map_err(|e| Failed::internal(&e.to_string()))?;
         self.disk
             .add(session.clone(), disk_bytes, handle.directories());
         let claimed = booted.entry.as_ref().map(|entry| entry.id().to_string());
@@ -250,7 +250,7 @@ impl Sandboxes {
             way_out,
             environment: booted.environment,
             claimed,
-            process,
+            vital,
         })
     }
 
@@ -344,9 +344,10 @@ impl Sandboxes {
     }
 }
 
-/// Whether the process behind a pidfd has ended.
-pub(super) fn has_ended(process: &OwnedFd) -> bool {
-    let mut poll_fds = [PollFd::new(process, PollFlags::IN)];
+/// Whether a process behind one of these pidfds has ended.
+pub(super) fn has_one_ended(processes: &[OwnedFd]) -> bool {
+    let watched = processes.iter();
+    let mut poll_fds: Vec<_> = watched.map(|p| PollFd::new(p, PollFlags::IN)).collect();
     let now = Timespec {
         tv_sec: 0,
         tv_nsec: 0,

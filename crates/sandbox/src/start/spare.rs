@@ -11,7 +11,6 @@
 use super::{StartError, StartInputs, Started, Watch, start_open};
 use crate::plan::{Plan, TreeStep};
 use crate::stage::{self, Doors};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Stat, fstat, stat};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -81,11 +80,7 @@ impl Spare {
     /// # Errors
     /// [`ClaimError`] says why not.
     pub fn check(&self) -> Result<(), ClaimError> {
-        let mut process = [PollFd::from_borrowed_fd(
-            self.started.handle.process(),
-            PollFlags::IN,
-        )];
-        if !matches!(poll(&mut process, Some(&AT_ONCE)), Ok(0)) {
+        if self.started.handle.has_ended() {
             return Err(ClaimError::Ended);
         }
         if self.host != host(&self.plan) {
@@ -130,11 +125,6 @@ impl Spare {
         Ok(self.started)
     }
 }
-
-const AT_ONCE: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 0,
-};
 
 /// Which file or directory something is. A directory is bound as it is, and what it holds may
 /// change; a file may be written in place.
