@@ -14,12 +14,17 @@ mod command;
 mod image;
 mod initial;
 mod jail;
+mod kernel;
+mod monitor;
 mod parts;
 mod plan;
 mod probe;
 mod walls;
 
 pub use image::{ImageError, host_image};
+pub use kernel::{KernelError, plain_kernel};
+pub use monitor::{CallError, Kvm, LinkError, Monitor, MonitorError, MonitorProgram};
+pub(crate) use monitor::{Orders, make};
 pub use parts::{Acceleration, MachineParts};
 pub(crate) use plan::plan;
 pub(crate) use probe::probe;

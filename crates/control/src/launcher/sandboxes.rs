@@ -231,7 +231,11 @@ impl Sandboxes {
         disk_bytes: u64,
         booted: Booted,
     ) -> Result<StartedSandbox, Failed> {
-        let Started { entrances, handle } = booted.started;
+        let Started {
+            entrances,
+            handle,
+            link,
+        } = booted.started;
         let process = handle.process().try_clone_to_owned();
         let process = process.map_err(|e| Failed::internal(&e.to_string()))?;
         self.disk
@@ -244,7 +248,7 @@ impl Sandboxes {
             _entry: booted.entry,
         };
         self.live.insert(session, life);
-        let (ready, way_out) = way_out(entrances, booted.link)?;
+        let (ready, way_out) = way_out(entrances, link.unwrap_or(booted.link))?;
         Ok(StartedSandbox {
             ready,
             way_out,

@@ -11,14 +11,10 @@ const PROCESSORS_MAX: u64 = 8;
 /// LIMIT: translated code, in MiB. QEMU would take an eighth of the machine's memory and more.
 const TRANSLATED_MIB: u32 = 128;
 
-/// QEMU's words.
+/// QEMU's words, where QEMU makes the machine.
 pub(super) fn qemu(spec: &SandboxSpec, parts: &MachineParts, memory_mib: u64) -> Vec<String> {
     let at = |path: &str| Path::new(MACHINE).join(path).display().to_string();
-    let processors = spec
-        .limits
-        .cpu_milli
-        .div_ceil(1000)
-        .clamp(1, PROCESSORS_MAX);
+    let processors = processors(spec);
     let (machine, bus) = match spec.level {
         Level::Vm => ("q35,vmport=off,sata=off,smbus=off,hpet=on", "pci"),
         // Rank and file below are no machines; the plan has refused them.
@@ -63,6 +59,12 @@ pub(super) fn qemu(spec: &SandboxSpec, parts: &MachineParts, memory_mib: u64) ->
     all.extend(boot(parts));
     all.extend(devices(bus));
     all
+}
+
+/// How many processors a machine has.
+pub(super) fn processors(spec: &SandboxSpec) -> u64 {
+    let whole = spec.limits.cpu_milli.div_ceil(1000);
+    whole.clamp(1, PROCESSORS_MAX)
 }
 
 /// What the machine boots.
