@@ -65,6 +65,6 @@ pub use start::{
     adopt_orphans, start, start_watched,
 };
 pub use vm::{
-    Acceleration, CallError, ImageError, KernelError, Kvm, LinkError, MachineParts, Monitor,
-    MonitorError, MonitorProgram, host_image, plain_kernel,
+    Acceleration, BootProbe, CallError, ImageError, KernelError, Kvm, LinkError, MachineParts,
+    Monitor, MonitorError, MonitorProgram, boot_probe, host_image, plain_kernel,
 };

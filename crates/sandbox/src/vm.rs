@@ -10,6 +10,7 @@
 //! ```
 
 mod archive;
+mod boot;
 mod command;
 mod image;
 mod initial;
@@ -21,6 +22,7 @@ mod plan;
 mod probe;
 mod walls;
 
+pub use boot::{BootProbe, boot_probe};
 pub use image::{ImageError, host_image};
 pub use kernel::{KernelError, plain_kernel};
 pub use monitor::{CallError, Kvm, LinkError, Monitor, MonitorError, MonitorProgram};

@@ -58,20 +58,25 @@ pub(super) fn libraries_list(facts: &HostFacts) -> impl Iterator<Item = TreeStep
     })
 }
 
-/// Its configuration, with the one device that it may have.
+/// The variables by which QEMU finds its own files.
+pub(super) fn environment() -> Vec<String> {
+    let machine = Path::new(MACHINE);
+    let modules = machine.join("usr/lib/x86_64-linux-gnu/qemu");
+    vec![
+        format!("LD_LIBRARY_PATH={}", MachineParts::libraries(machine)),
+        format!("QEMU_MODULE_DIR={}", modules.display()),
+    ]
+}
+
+/// The configuration of what makes a machine: its words and variables, and the one device that it
+/// may have.
 pub(super) fn config(
-    words: &[String],
+    (words, environment): (&[String], &[String]),
     ids: IdMap,
     kind: RuntimeKind,
     device: Option<Value>,
 ) -> String {
     let none: [&str; 0] = [];
-    let machine = Path::new(MACHINE);
-    let modules = machine.join("usr/lib/x86_64-linux-gnu/qemu");
-    let environment = [
-        format!("LD_LIBRARY_PATH={}", MachineParts::libraries(machine)),
-        format!("QEMU_MODULE_DIR={}", modules.display()),
-    ];
     let mut mounts: Vec<Value> = vec![
         oci::mount("/proc", "proc", &["nosuid", "noexec", "nodev"]),
         oci::mount("/dev", "tmpfs", &["nosuid", "mode=755", "size=64k"]),

@@ -25,6 +25,7 @@ pub use call::CallError;
 pub(super) use jail::device;
 pub use link::LinkError;
 pub use order::MonitorError;
+pub(super) use order::START_WAIT;
 pub(crate) use order::{Orders, make};
 pub(super) use plan::plan;
 pub(super) use walls::walls;

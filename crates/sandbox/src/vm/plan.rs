@@ -44,7 +44,7 @@ pub(crate) fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanEr
         id: spec.id.clone(),
         level: spec.level,
         tree: jail::tree(facts, parts, image, initial),
-        config: jail::config(&words, ids, runtime.kind, device),
+        config: jail::config((&words, &jail::environment()), ids, runtime.kind, device),
         cgroup: CgroupValues {
             memory_bytes: (memory_mib << 20) + OVERHEAD_BYTES,
             pids: THREADS_MAX,

@@ -58,7 +58,8 @@ pub(in crate::vm) fn plan(
     let mut all = vec![jail::PROGRAM.to_owned()];
     all.extend(words);
     plan.tree = jail::tree(facts, program, (kernel_file, image), initial);
-    plan.config = qemu_jail::config(&all, plan.ids, plan.runtime.kind, Some(jail::device()));
+    let device = Some(jail::device());
+    plan.config = qemu_jail::config((&all, &[]), plan.ids, plan.runtime.kind, device);
     plan.cgroup.memory_bytes = (memory_mib << 20) + OVERHEAD_BYTES;
     plan.monitor = Some(Orders {
         name: monitor.name(),
