@@ -6,6 +6,7 @@ mod probes;
 
 use super::disk::{DiskWatch, runs_low};
 use super::journal::{self, Entry, Journal};
+use super::kvm::Kvm;
 use super::machines::Machines;
 use super::places::{self, Places};
 use super::ranges::{Range, Ranges};
@@ -90,6 +91,7 @@ pub(super) struct Sandboxes {
     ranges: Ranges,
     probes: Vec<ProbeResult>,
     machines: Machines,
+    kvm: Kvm,
 }
 
 /// A session's sandbox. What it has goes in this order.
@@ -155,6 +157,7 @@ impl Sandboxes {
             ranges: Ranges::new(rights),
             probes: Vec::new(),
             machines: Machines::new(paths),
+            kvm: Kvm::new(start.kvm),
         })
     }
 

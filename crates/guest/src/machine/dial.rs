@@ -33,3 +33,17 @@ const HOST: u32 = 2;
 /// `ENODEV`: there is no transport.
 const NO_DEVICE: i32 = rustix::io::Errno::NODEV.raw_os_error();
 const STEP: Duration = Duration::from_millis(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_does_not_listen_is_an_error_in_time() {
+        let began = Instant::now();
+        // Whatever this kernel has of vsock: nobody listens here.
+        let refused = host(0x5452_4e4f, Duration::from_millis(200));
+        assert!(refused.is_err());
+        assert!(began.elapsed() < Duration::from_secs(5));
+    }
+}

@@ -143,6 +143,14 @@ const FAST_UNDER_EMULATION: [&str; 7] = [
     "apparmor=0",
 ];
 
+/// The words that only an emulated kernel is told.
+#[cfg(test)]
+pub(super) fn fast(parts: &MachineParts) -> Vec<&'static str> {
+    let said = kernel(parts);
+    let is_said = |word: &&'static str| said.split(' ').any(|said| said == *word);
+    FAST_UNDER_EMULATION.into_iter().filter(is_said).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -192,10 +192,9 @@ fn has_interpreter(program: &Path) -> bool {
     }
     let number = |at: usize, bytes: usize| -> Option<usize> {
         let field = head.get(at..at.checked_add(bytes)?)?;
-        let folded = field.iter().rev().try_fold(0_usize, |sum, byte| {
+        field.iter().rev().try_fold(0_usize, |sum, byte| {
             sum.checked_mul(256)?.checked_add(usize::from(*byte))
-        });
-        folded
+        })
     };
     let headers = || {
         let (offset, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);

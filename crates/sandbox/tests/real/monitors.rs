@@ -46,7 +46,7 @@ fn place(names: &[&str]) -> Option<Place> {
     // Peers boot nothing: any file stands for what they are told to read.
     let file = |name: &str| {
         let path: PathBuf = directory.path().join(name);
-        std::fs::write(&path, "x").unwrap();
+        std::fs::write(&path, [0; 4096]).unwrap();
         path
     };
     parts.image = Some(file("usr.erofs"));
@@ -174,4 +174,28 @@ fn guest(path: &Path) -> VerifiedGuest {
     use sha2::Digest;
     let digest = sha2::Sha256::digest(std::fs::read(path).unwrap());
     VerifiedGuest::load(path, &data_encoding::HEXLOWER.encode(&digest)).unwrap()
+}
+
+#[test]
+fn where_no_machine_starts_on_kvm_that_is_said_in_time_and_none_is_left() {
+    let Some(place) = place(&[]) else { return };
+    if !place.facts.machine.as_ref().unwrap().kvm.is_there {
+        println!("SKIP: no machine starts on KVM: no /dev/kvm");
+        return;
+    }
+    // An init that ends at once: not even where KVM works there is a greeting.
+    let guest = guest(&std::fs::canonicalize("/bin/true").unwrap());
+    let began = Instant::now();
+    let probe = boot_probe(Level::Microvm, &place.facts, &guest, 0x4701_0000);
+    assert!(began.elapsed() < Duration::from_secs(25), "{probe:?}");
+    assert_eq!(probe.monitor, None);
+    assert!(
+        probe.lines[0].starts_with("KVM is there, and QEMU: "),
+        "{probe:?}"
+    );
+    println!("{:?} after {:?}", probe.lines, began.elapsed());
+    let left = std::process::Command::new("pgrep")
+        .args(["-f", "accel kvm"])
+        .output();
+    assert!(left.unwrap().stdout.is_empty(), "a machine is left");
 }

@@ -399,3 +399,22 @@ fn an_older_monitor_is_none_and_a_version_has_two_numbers() {
     }
     assert!(has_interpreter(Path::new("/bin/sh")));
 }
+
+#[test]
+fn what_speeds_emulation_up_is_not_in_what_a_monitor_is_told() {
+    let emulated = crate::vm::tests::facts();
+    let parts = emulated.machine.unwrap();
+    let fast = crate::vm::command::fast(&parts);
+    assert!(fast.len() > 3);
+    for monitor in BOTH {
+        let text: Vec<String> = calls(monitor)
+            .iter()
+            .filter_map(|call| Some(call.body.as_ref()?.to_string()))
+            .collect();
+        let text = text.join(" ");
+        assert!(text.contains("tsc_early_khz="), "{text}");
+        for word in &fast {
+            assert!(!text.contains(word), "{monitor:?} says {word}");
+        }
+    }
+}
