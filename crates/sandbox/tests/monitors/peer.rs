@@ -38,10 +38,6 @@ impl Reply {
             body: None,
         }
     }
-
-    pub(crate) fn is_refusal(&self) -> bool {
-        self.status >= 400
-    }
 }
 
 /// A machine that was started.

@@ -17,6 +17,8 @@ use torno_sandbox::{
 struct Place {
     directory: tempfile::TempDir,
     facts: HostFacts,
+    /// The sandbox that was started last.
+    last: String,
 }
 
 /// The peer under both names, or a loud skip.
@@ -51,7 +53,11 @@ fn place(names: &[&str]) -> Option<Place> {
     };
     parts.image = Some(file("usr.erofs"));
     parts.kvm.kernel = Some(file("vmlinux"));
-    Some(Place { directory, facts })
+    Some(Place {
+        directory,
+        facts,
+        last: String::new(),
+    })
 }
 
 impl Place {
@@ -60,9 +66,27 @@ impl Place {
         &mut parts.kvm
     }
 
+    /// Processes and groups of the sandbox that was started last.
+    fn left(&self) -> String {
+        let id = self.last.as_str();
+        assert!(!id.is_empty());
+        let named = format!("*{id}*");
+        let commands = [
+            ("pgrep", vec!["-f", id]),
+            ("pgrep", vec!["-f", "^/monitor --api-sock "]),
+            ("find", vec!["/sys/fs/cgroup", "-name", &named]),
+        ];
+        let outputs = commands.map(|(program, words)| {
+            let output = std::process::Command::new(program).args(words).output();
+            String::from_utf8_lossy(&output.unwrap().stdout).into_owned()
+        });
+        outputs.concat()
+    }
+
     fn start(&mut self, monitor: Monitor, memory_mib: u64) -> Result<Started, StartError> {
         self.kvm().proven = vec![(Level::Microvm, monitor)];
         let mut spec: SandboxSpec = spec(Level::Microvm);
+        self.last = spec.id.to_string();
         spec.limits.memory_bytes = memory_mib << 20;
         let (_ours, theirs) = UnixStream::pair().unwrap();
         let inputs = StartInputs {
@@ -132,10 +156,7 @@ fn a_machine_that_does_not_dial_once_is_no_sandbox_and_leaves_nothing() {
         let chain = said(&error);
         assert!(chain.contains(why), "{chain} {text}");
         assert!(began.elapsed() >= Duration::from_secs(seconds));
-        let left = std::process::Command::new("pgrep")
-            .args(["-f", "^/monitor"])
-            .output();
-        assert!(left.unwrap().stdout.is_empty(), "{why}: a process is left");
+        assert_eq!(place.left(), "", "{why}");
     }
 }
 

@@ -119,3 +119,30 @@ pub(super) fn below(directory: BorrowedFd<'_>, name: &str) -> PathBuf {
         .join(directory.as_raw_fd().to_string())
         .join(name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{PidfdFlags, getpid, pidfd_open};
+    use std::fs::File;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_link_from_elsewhere_or_none_at_all_is_no_link_and_the_socket_is_gone() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = File::open(place.path()).unwrap();
+        let socket = place.path().join("link.sock_52");
+        let monitor = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+        let nobody = Cgroup::of_directories(Vec::new());
+        let accept = |dials: bool| {
+            let link = LinkSocket::listen(directory.as_fd()).unwrap();
+            let _dialled = dials.then(|| UnixStream::connect(&socket).unwrap());
+            link.accept(monitor.as_fd(), &nobody, Duration::from_millis(20))
+        };
+        let own = getpid().as_raw_nonzero().get();
+        assert!(matches!(accept(true), Err(LinkError::Stranger(pid)) if pid == own));
+        assert!(!socket.exists());
+        assert!(matches!(accept(false), Err(LinkError::Late(_))));
+        assert!(!socket.exists());
+    }
+}

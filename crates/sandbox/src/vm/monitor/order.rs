@@ -113,3 +113,30 @@ fn connect(directory: BorrowedFd<'_>) -> io::Result<UnixStream> {
     }
     UnixStream::connect(format!("/proc/self/fd/{}", socket.as_raw_fd()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, File};
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn a_link_or_a_file_in_the_interfaces_place_leads_nowhere() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = File::open(place.path()).unwrap();
+        let path = place.path().join(API_NAME);
+        let _host = UnixListener::bind(place.path().join("host.sock")).unwrap();
+        symlink("host.sock", &path).unwrap();
+        assert!(connect(directory.as_fd()).is_err());
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "").unwrap();
+        assert!(connect(directory.as_fd()).is_err());
+        fs::remove_file(&path).unwrap();
+        let missing = connect(directory.as_fd()).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        fs::rename(place.path().join("host.sock"), &path).unwrap();
+        connect(directory.as_fd()).unwrap();
+    }
+}
