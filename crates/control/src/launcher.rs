@@ -7,6 +7,7 @@
 
 mod disk;
 mod journal;
+mod kvm;
 mod levels;
 mod machines;
 mod over;

@@ -4,6 +4,7 @@
 //!
 //! ```toml
 //! pool = 1     # sandboxes that wait for each kind of session that ran last; 0 makes none ahead
+//! kvm = true   # machines are tried on KVM; false emulates them though there is one
 //! ```
 
 use crate::upstreams::read_bounded;
@@ -20,11 +21,13 @@ const POOL_MAX: usize = 8;
 pub(crate) struct Settings {
     /// Sandboxes that are made ahead for each shape.
     pub(crate) pool: usize,
+    /// Machines are tried on KVM when their level is named.
+    pub(crate) kvm: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { pool: 1 }
+        Self { pool: 1, kvm: true }
     }
 }
 
@@ -59,14 +62,21 @@ mod tests {
     #[test]
     fn without_a_file_one_of_each_shape_waits_and_zero_makes_none() {
         let none = Settings::load(Path::new("/nonexistent/tornod.toml")).unwrap();
-        assert_eq!(none, Settings { pool: 1 });
+        assert_eq!(none, Settings { pool: 1, kvm: true });
         assert_eq!(Settings::parse("").unwrap(), none);
         assert_eq!(Settings::parse("pool = 0").unwrap().pool, 0);
+        assert!(!Settings::parse("kvm = false").unwrap().kvm);
     }
 
     #[test]
     fn what_is_no_setting_is_refused() {
-        for bad in ["pool = 9", "pool = -1", "pool = \"1\"", "pools = 1"] {
+        for bad in [
+            "pool = 9",
+            "pool = -1",
+            "pool = \"1\"",
+            "pools = 1",
+            "kvm = 1",
+        ] {
             assert!(Settings::parse(bad).is_err(), "{bad}");
         }
     }

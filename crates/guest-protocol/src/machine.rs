@@ -36,6 +36,33 @@ pub struct MachineSetup {
     pub hostname: String,
     /// The network; none leaves loopback down.
     pub network: Option<MachineNetwork>,
+    /// How the agent reaches its host.
+    pub link: MachineLink,
+    /// How the machine ends.
+    pub end: MachineEnd,
+}
+
+/// What the link is, seen from inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum MachineLink {
+    /// The one port of a virtio-serial device.
+    Port,
+    /// A port of the host's that is dialled once, by vsock.
+    Vsock {
+        /// Which.
+        port: u32,
+    },
+}
+
+/// What the machine's process takes for the machine's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MachineEnd {
+    /// That it is switched off.
+    PowerOff,
+    /// That it restarts; it has no switch.
+    Restart,
 }
 
 /// A mount, in the words of an OCI configuration.
@@ -121,6 +148,8 @@ mod tests {
             processes: 64,
             hostname: "sandbox".to_owned(),
             network: None,
+            link: MachineLink::Vsock { port: 52 },
+            end: MachineEnd::Restart,
         };
         let text = setup.text();
         assert_eq!(MachineSetup::parse(&text).unwrap(), setup);

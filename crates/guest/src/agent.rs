@@ -15,7 +15,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use torno_guest_protocol::{
-    ChannelId, ExecId, FileFailure, Frame, GuestMessage, HostDecoder, HostMessage,
+    ChannelId, ExecId, FileFailure, Frame, GuestMessage, HostDecoder, HostMessage, MachineEnd,
     PROTOCOL_VERSION, ProcessFailure, RequestId, Stream, Wall,
 };
 
@@ -38,15 +38,13 @@ pub(crate) fn run(settings: Settings) -> anyhow::Result<()> {
 
 /// Is the init of a machine until its end.
 pub(crate) fn run_machine() -> anyhow::Result<()> {
-    let ready = machine::set_up();
-    let outcome = match ready {
-        Ok((settings, machine)) => attend(settings, Some(machine)),
-        Err(error) => {
-            machine::complain(&error);
-            Err(error)
-        }
-    };
-    machine::power_off();
+    let setup = machine::read();
+    let end = setup
+        .as_ref()
+        .map_or(MachineEnd::PowerOff, |setup| setup.end);
+    let ready = setup.and_then(|setup| machine::set_up(&setup));
+    let outcome = ready.and_then(|(settings, machine)| attend(settings, Some(machine)));
+    machine::power_off(end);
     outcome
 }
 

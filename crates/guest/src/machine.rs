@@ -7,6 +7,7 @@
 //!   kernel ── modules ── link, disk ── root ── network ──▶ agent ── link ends ──▶ power off
 //! ```
 
+mod dial;
 mod network;
 mod root;
 
@@ -24,7 +25,8 @@ use rustix::mount::{MountFlags, mount};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::system::{RebootCommand, finit_module, reboot, sethostname};
 use torno_guest_protocol::{
-    GuestMessage, MACHINE_MODULES, MACHINE_SETUP_PATH, MachineSetup, encode_control,
+    GuestMessage, MACHINE_MODULES, MACHINE_SETUP_PATH, MachineEnd, MachineLink, MachineSetup,
+    encode_control,
 };
 
 pub(crate) use network::Listeners;
@@ -34,16 +36,45 @@ use crate::settings::{Role, Settings};
 /// What the agent is given by a machine that is ready.
 #[derive(Debug)]
 pub(crate) struct Machine {
-    /// The port whose other end is the gate's.
+    /// Its other end is the gate's.
     pub(crate) link: OwnedFd,
     /// Where the workload's dials land, if there is a network.
     pub(crate) listeners: Option<Listeners>,
 }
 
-/// Goes through the launcher's list.
-pub(crate) fn set_up() -> anyhow::Result<(Settings, Machine)> {
+/// The launcher's list.
+pub(crate) fn read() -> anyhow::Result<MachineSetup> {
     let text = std::fs::read(MACHINE_SETUP_PATH).context("the machine has no set-up")?;
-    let setup = MachineSetup::parse(&text)?;
+    Ok(MachineSetup::parse(&text)?)
+}
+
+/// Goes through the list. The host is told of what fails, as far as there is a link.
+pub(crate) fn set_up(setup: &MachineSetup) -> anyhow::Result<(Settings, Machine)> {
+    let linked = prepare(setup).and_then(|settings| {
+        let link = open_link(setup.link).context("the link")?;
+        Ok((settings, link))
+    });
+    let (settings, link) = match linked {
+        Ok(linked) => linked,
+        Err(error) => {
+            if let Ok(link) = open_link(setup.link) {
+                complain(&link, &error);
+            }
+            return Err(error);
+        }
+    };
+    // A link that is dialled can be had once: it is what a complaint goes by.
+    match furnish(setup, &settings) {
+        Ok(listeners) => Ok((settings, Machine { link, listeners })),
+        Err(error) => {
+            complain(&link, &error);
+            Err(error)
+        }
+    }
+}
+
+/// What comes before the link.
+fn prepare(setup: &MachineSetup) -> anyhow::Result<Settings> {
     let (role, settings) = Settings::parse(setup.arguments.iter().cloned())?;
     ensure!(role == Role::Init, "a machine's agent is its init");
     for (kind, at) in [("proc", "/proc"), ("devtmpfs", "/dev")] {
@@ -60,33 +91,36 @@ pub(crate) fn set_up() -> anyhow::Result<(Settings, Machine)> {
     limit(Resource::Nofile, DESCRIPTORS).context("descriptors")?;
     // It binds users, of which the workload is the only one.
     limit(Resource::Nproc, setup.processes).context("processes")?;
-    let link = open_link().context("the link's port")?;
-    let disk = await_device(|name| name == DISK).context("the disk with /usr")?;
-    root::enter(&disk, &setup, &settings)?;
-    let listeners = setup.network.as_ref().map(network::seal).transpose()?;
-    Ok((settings, Machine { link, listeners }))
+    Ok(settings)
 }
 
-/// Tells the host why there is no sandbox, as far as there is a link.
-pub(crate) fn complain(error: &anyhow::Error) {
+/// What comes after it.
+fn furnish(setup: &MachineSetup, settings: &Settings) -> anyhow::Result<Option<Listeners>> {
+    let disk = await_device(|name| name == DISK).context("the disk with /usr")?;
+    root::enter(&disk, setup, settings)?;
+    setup.network.as_ref().map(network::seal).transpose()
+}
+
+/// Tells the host why there is no sandbox.
+fn complain(link: &OwnedFd, error: &anyhow::Error) {
     let message = format!("{error:#}")
         .chars()
         .take(COMPLAINT_CHARACTERS)
         .collect();
     let mut frame = BytesMut::new();
-    // Without a link nobody can be told.
-    if encode_control(&GuestMessage::MachineUnusable { message }, &mut frame).is_ok()
-        && let Ok(port) = open_link()
-    {
-        let _told = rustix::io::write(&port, &frame);
+    if encode_control(&GuestMessage::MachineUnusable { message }, &mut frame).is_ok() {
+        // Without a link nobody can be told.
+        let _told = rustix::io::write(link, &frame);
         std::thread::sleep(COMPLAINT_WAIT);
     }
 }
 
 /// Ends the machine; the kernel does the same when init ends.
-pub(crate) fn power_off() {
-    // What can't be switched off is restarted, which the machine's process takes for its end.
-    let _off = reboot(RebootCommand::PowerOff);
+pub(crate) fn power_off(end: MachineEnd) {
+    if end == MachineEnd::PowerOff {
+        // What can't be switched off is restarted, which QEMU takes for its end too.
+        let _off = reboot(RebootCommand::PowerOff);
+    }
     let _restarted = reboot(RebootCommand::Restart);
 }
 
@@ -106,8 +140,16 @@ fn load(name: &str) -> anyhow::Result<()> {
     }
 }
 
+/// The link, whatever it is made of.
+fn open_link(link: MachineLink) -> anyhow::Result<OwnedFd> {
+    match link {
+        MachineLink::Port => open_port(),
+        MachineLink::Vsock { port } => dial::host(port, DEVICE_WAIT),
+    }
+}
+
 /// The port, once the host holds its other end: before that, reading finds an end of file.
-fn open_link() -> anyhow::Result<OwnedFd> {
+fn open_port() -> anyhow::Result<OwnedFd> {
     let path = await_device(is_link)?;
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let port = rustix::fs::open(path, flags, Mode::empty())?;

@@ -151,6 +151,10 @@ impl HostFacts {
     /// Looks for the parts of a machine.
     pub fn find_machine(&mut self, paths: &Paths) {
         self.machine = MachineParts::find(paths, &self.etc);
+        if let Some(parts) = &mut self.machine {
+            // Nobody else may make a node of the device.
+            parts.kvm.is_there &= self.rights == Ok(Rights::Root);
+        }
     }
 }
 

@@ -64,4 +64,7 @@ pub use start::{
     Entrances, Sockets, StartError, StartInputs, StartStep, Started, Unwatched, Watch,
     adopt_orphans, start, start_watched,
 };
-pub use vm::{Acceleration, ImageError, MachineParts, host_image};
+pub use vm::{
+    Acceleration, BootProbe, CallError, ImageError, KernelError, Kvm, LinkError, MachineParts,
+    Monitor, MonitorError, MonitorProgram, boot_probe, host_image, plain_kernel,
+};

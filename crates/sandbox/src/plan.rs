@@ -63,6 +63,8 @@ pub(crate) enum TreeStep {
     Home(PathBuf, u64, u64),
     /// The workspace's descriptor.
     Workspace(PathBuf),
+    /// KVM's device, for a machine's monitor.
+    Kvm,
 }
 
 /// Whose network stack the workload has.
@@ -89,6 +91,8 @@ pub struct Plan {
     pub(crate) network: Network,
     pub(crate) keeper: Option<PathBuf>,
     pub(crate) cgroups: crate::cgroup::CgroupHost,
+    /// What the first process is told, where it is a monitor with an interface.
+    pub(crate) monitor: Option<crate::vm::Orders>,
 }
 
 impl Plan {
@@ -159,6 +163,7 @@ pub fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanError> {
         keeper: facts.keeper.clone(),
         cgroups: facts.cgroups.clone(),
         runtime,
+        monitor: None,
     })
 }
 

@@ -116,7 +116,7 @@ fn start_fix(error: &StartError) -> &'static str {
 }
 
 /// An error and its sources in one line.
-fn chain(error: &dyn Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {
@@ -127,7 +127,8 @@ fn chain(error: &dyn Error) -> String {
     text
 }
 
-fn spec(level: Level, uid_base: u32) -> Result<SandboxSpec, String> {
+/// The smallest sandbox of a level, with a shell that says one word.
+pub(crate) fn spec(level: Level, uid_base: u32) -> Result<SandboxSpec, String> {
     let shell = std::fs::canonicalize("/bin/sh").map_err(|error| error.to_string())?;
     let guest = VerifiedGuest::of_the_host(&shell).map_err(|error| chain(&error))?;
     let id = format!("probe{:0>11}{:0>10}", std::process::id(), level.name());

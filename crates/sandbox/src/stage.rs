@@ -4,10 +4,12 @@
 //! sandbox leaves no mount and no file on the host.
 
 mod bind;
+mod device;
 mod door;
 mod workspace;
 
 pub(crate) use bind::Findings;
+pub(crate) use device::KVM_NODE;
 pub(crate) use door::Doors;
 pub(crate) use workspace::give_to;
 
@@ -201,6 +203,7 @@ pub(crate) fn build(plan: &Plan, sources: Sources) -> io::Result<bind::Findings>
                 let tree = workspace.take().ok_or(io::ErrorKind::InvalidInput)?;
                 attach(&tree, &root.join(path))?;
             }
+            TreeStep::Kvm => device::make_kvm(owner)?,
         }
     }
     Ok(sources.git)

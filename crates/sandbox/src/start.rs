@@ -18,6 +18,7 @@ use crate::runtime::{LOG, PID_FILE, RuntimeKind};
 use crate::spec::Workspace;
 use crate::stage::{self, Doors, Findings, Sources};
 use crate::sys::{self, Birth};
+use crate::vm;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
 use std::fs::{self, File};
@@ -43,6 +44,8 @@ pub struct Started {
     pub entrances: Entrances,
     /// Its life.
     pub handle: Handle,
+    /// The link, where the sandbox has dialled it; else it is the other end of what was given.
+    pub link: Option<OwnedFd>,
 }
 
 /// What a workload's dials come by.
@@ -155,15 +158,25 @@ pub(crate) fn start_open(
     let process = first_process(number, &cgroup).map_err(at(StartStep::Process))?;
     // A runtime's own helpers are dead by now.
     cgroup.reap();
+    let handle = Handle {
+        id: plan.id.clone(),
+        process,
+        cgroup,
+        keeper,
+        dead: false,
+    };
+    // A handle that is dropped ends the sandbox.
+    let link = match (&plan.monitor, doors.home()) {
+        (None, _) => None,
+        (Some(orders), Some(home)) => {
+            Some(vm::make(orders, home, handle.process(), &handle.cgroup)?)
+        }
+        (Some(_), None) => return Err(at(StartStep::Process)(io::ErrorKind::NotFound.into())),
+    };
     let started = Started {
         entrances: Entrances::of(network),
-        handle: Handle {
-            id: plan.id.clone(),
-            process,
-            cgroup,
-            keeper,
-            dead: false,
-        },
+        handle,
+        link,
     };
     Ok((started, doors))
 }
@@ -264,6 +277,13 @@ impl Staged<'_> {
         let doors = root.ok_or_else(|| io::ErrorKind::InvalidInput.into());
         let doors = doors.and_then(|root| Doors::open(root, plan));
         let doors = doors.map_err(at(StartStep::Tree))?;
+        // A monitor with an interface is given nothing: its machine dials.
+        let link = match plan.monitor {
+            None => link,
+            Some(_) => File::open("/dev/null")
+                .map_err(at(StartStep::Runtime))?
+                .into(),
+        };
         let mut child = None;
         take(StartStep::Runtime, &mut || {
             child = Some(spawn_runtime(plan, &groups, link.as_fd())?);

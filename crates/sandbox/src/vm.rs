@@ -10,16 +10,23 @@
 //! ```
 
 mod archive;
+mod boot;
 mod command;
 mod image;
 mod initial;
 mod jail;
+mod kernel;
+mod monitor;
 mod parts;
 mod plan;
 mod probe;
 mod walls;
 
+pub use boot::{BootProbe, boot_probe};
 pub use image::{ImageError, host_image};
+pub use kernel::{KernelError, plain_kernel};
+pub use monitor::{CallError, Kvm, LinkError, Monitor, MonitorError, MonitorProgram};
+pub(crate) use monitor::{Orders, make};
 pub use parts::{Acceleration, MachineParts};
 pub(crate) use plan::plan;
 pub(crate) use probe::probe;

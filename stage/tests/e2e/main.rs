@@ -48,6 +48,7 @@ mod kill_ends_the_porters;
 mod ledger;
 mod limits;
 mod machines;
+mod machines_by_kvm;
 mod nothing_of_a_request_is_written_down;
 mod nothing_outlives_a_session;
 mod operators_see_and_limit;

@@ -14,11 +14,11 @@ pub(super) const ALL: [Isolation; 4] = [
     Isolation::Vm,
 ];
 
-/// A level whose image is being made.
+/// A level whose image is being made, or which is being tried on KVM.
 pub(super) fn coming(isolation: Isolation) -> ProbeResult {
     ProbeResult {
         coming: true,
-        ..missing(isolation, "the image of /usr is being made")
+        ..missing(isolation, "its parts are being made or tried")
     }
 }
 

@@ -6,6 +6,7 @@ mod probes;
 
 use super::disk::{DiskWatch, runs_low};
 use super::journal::{self, Entry, Journal};
+use super::kvm::Kvm;
 use super::machines::Machines;
 use super::places::{self, Places};
 use super::ranges::{Range, Ranges};
@@ -90,6 +91,7 @@ pub(super) struct Sandboxes {
     ranges: Ranges,
     probes: Vec<ProbeResult>,
     machines: Machines,
+    kvm: Kvm,
 }
 
 /// A session's sandbox. What it has goes in this order.
@@ -155,6 +157,7 @@ impl Sandboxes {
             ranges: Ranges::new(rights),
             probes: Vec::new(),
             machines: Machines::new(paths),
+            kvm: Kvm::new(start.kvm),
         })
     }
 
@@ -231,7 +234,11 @@ impl Sandboxes {
         disk_bytes: u64,
         booted: Booted,
     ) -> Result<StartedSandbox, Failed> {
-        let Started { entrances, handle } = booted.started;
+        let Started {
+            entrances,
+            handle,
+            link,
+        } = booted.started;
         let vital = handle.vital();
         let vital = vital.map_err(|e| Failed::internal(&e.to_string()))?;
         self.disk
@@ -244,7 +251,7 @@ impl Sandboxes {
             _entry: booted.entry,
         };
         self.live.insert(session, life);
-        let (ready, way_out) = way_out(entrances, booted.link)?;
+        let (ready, way_out) = way_out(entrances, link.unwrap_or(booted.link))?;
         Ok(StartedSandbox {
             ready,
             way_out,

@@ -40,6 +40,7 @@ impl Plan {
             network,
             keeper,
             cgroups,
+            monitor,
         } = wanted;
         let is_alike = *id == self.id
             && *level == self.level
@@ -52,6 +53,7 @@ impl Plan {
             && *network == self.network
             && *keeper == self.keeper
             && *cgroups == self.cgroups
+            && *monitor == self.monitor
             && tree.len() == self.tree.len();
         if !is_alike {
             return None;

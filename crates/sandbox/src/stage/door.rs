@@ -9,7 +9,7 @@ use crate::runtime::ROOT;
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// The doors of one sandbox.
@@ -36,6 +36,11 @@ impl Doors {
             None => None,
         };
         Ok(Self { root, home })
+    }
+
+    /// Home, for who has to meet the sandbox there.
+    pub(crate) fn home(&self) -> Option<BorrowedFd<'_>> {
+        self.home.as_ref().map(|(_, door)| door.as_fd())
     }
 
     /// Writes a file of the plan anew; it was made by the start, and keeps its owner and mode.

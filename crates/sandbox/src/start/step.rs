@@ -3,6 +3,7 @@
 
 use crate::cgroup::CgroupError;
 use crate::network::NetworkError;
+use crate::vm::MonitorError;
 use std::fmt;
 use std::io;
 use thiserror::Error;
@@ -116,6 +117,9 @@ pub enum StartError {
         /// Its words, bounded.
         message: String,
     },
+    /// The program that makes the machine.
+    #[error("no machine started")]
+    Monitor(#[from] MonitorError),
     /// The workspace's descriptor is missing, or one was given that the plan has no use for.
     #[error("the plan and the descriptors given for the workspace don't agree")]
     WorkspaceDescriptor,

@@ -11,14 +11,10 @@ const PROCESSORS_MAX: u64 = 8;
 /// LIMIT: translated code, in MiB. QEMU would take an eighth of the machine's memory and more.
 const TRANSLATED_MIB: u32 = 128;
 
-/// QEMU's words.
+/// QEMU's words, where QEMU makes the machine.
 pub(super) fn qemu(spec: &SandboxSpec, parts: &MachineParts, memory_mib: u64) -> Vec<String> {
     let at = |path: &str| Path::new(MACHINE).join(path).display().to_string();
-    let processors = spec
-        .limits
-        .cpu_milli
-        .div_ceil(1000)
-        .clamp(1, PROCESSORS_MAX);
+    let processors = processors(spec);
     let (machine, bus) = match spec.level {
         Level::Vm => ("q35,vmport=off,sata=off,smbus=off,hpet=on", "pci"),
         // Rank and file below are no machines; the plan has refused them.
@@ -63,6 +59,12 @@ pub(super) fn qemu(spec: &SandboxSpec, parts: &MachineParts, memory_mib: u64) ->
     all.extend(boot(parts));
     all.extend(devices(bus));
     all
+}
+
+/// How many processors a machine has.
+pub(super) fn processors(spec: &SandboxSpec) -> u64 {
+    let whole = spec.limits.cpu_milli.div_ceil(1000);
+    whole.clamp(1, PROCESSORS_MAX)
 }
 
 /// What the machine boots.
@@ -140,6 +142,14 @@ const FAST_UNDER_EMULATION: [&str; 7] = [
     "no_timer_check",
     "apparmor=0",
 ];
+
+/// The words that only an emulated kernel is told.
+#[cfg(test)]
+pub(super) fn fast(parts: &MachineParts) -> Vec<&'static str> {
+    let said = kernel(parts);
+    let is_said = |word: &&'static str| said.split(' ').any(|said| said == *word);
+    FAST_UNDER_EMULATION.into_iter().filter(is_said).collect()
+}
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,7 @@
 //! of the same steps as the root directory of the other levels.
 
 use super::archive::Archive;
-use super::parts::MachineParts;
+use super::parts::{MachineParts, Module};
 use crate::facts::HostFacts;
 use crate::network::{self, CAPTURE_PORT, PROXY_PORT, RULESET};
 use crate::plan::{PlanError, TreeStep, oci, relative, tree};
@@ -12,8 +12,8 @@ use crate::spec::{SandboxSpec, Workspace};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use torno_guest_protocol::{
-    MACHINE_INIT, MACHINE_MODULES, MACHINE_SETUP_PATH, MACHINE_TREE, MachineFile, MachineMount,
-    MachineNetwork, MachineSetup,
+    MACHINE_INIT, MACHINE_MODULES, MACHINE_SETUP_PATH, MACHINE_TREE, MachineEnd, MachineFile,
+    MachineLink, MachineMount, MachineNetwork, MachineSetup,
 };
 
 /// The archive.
@@ -21,6 +21,7 @@ pub(super) fn archive(
     spec: &SandboxSpec,
     facts: &HostFacts,
     parts: &MachineParts,
+    ends: (MachineLink, MachineEnd),
 ) -> Result<Vec<u8>, PlanError> {
     let mut archive = Archive::default();
     let at = |path: &str| relative(Path::new(path));
@@ -30,11 +31,13 @@ pub(super) fn archive(
     // Without it the agent could not even say that something is wrong.
     archive.device(Path::new("dev/null"), (1, 3));
     archive.file(&at(MACHINE_INIT), 0o755, &spec.guest.bytes());
-    for (name, bytes) in &parts.modules {
+    let modules = modules(parts, ends.0);
+    for (name, bytes) in &modules {
         archive.file(&at(MACHINE_MODULES).join(name), 0o644, bytes);
     }
     let files = root(&mut archive, &at(MACHINE_TREE), spec, facts, parts)?;
-    let setup = setup(spec, facts, parts, files)?;
+    let names = modules.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let setup = setup((spec, facts), names, files, ends)?;
     archive.file(&at(MACHINE_SETUP_PATH), 0o600, &setup.text());
     Ok(archive.finish())
 }
@@ -65,7 +68,8 @@ fn root(
             TreeStep::Program(..)
             | TreeStep::Cover(_)
             | TreeStep::Home(..)
-            | TreeStep::Workspace(_) => {}
+            | TreeStep::Workspace(_)
+            | TreeStep::Kvm => {}
         }
     }
     devices(archive, &root.join("dev"));
@@ -109,22 +113,27 @@ fn devices(archive: &mut Archive, at: &Path) {
     }
 }
 
+/// What the kernel is given; a link by vsock takes modules that no other machine gets.
+fn modules(parts: &MachineParts, link: MachineLink) -> Vec<Module> {
+    let mut modules = parts.modules.clone();
+    if let MachineLink::Vsock { .. } = link {
+        modules.extend(parts.kvm.link_modules.iter().cloned());
+    }
+    modules
+}
+
 fn setup(
-    spec: &SandboxSpec,
-    facts: &HostFacts,
-    parts: &MachineParts,
+    (spec, facts): (&SandboxSpec, &HostFacts),
+    modules: Vec<String>,
     files: Vec<MachineFile>,
+    (link, end): (MachineLink, MachineEnd),
 ) -> Result<MachineSetup, PlanError> {
     let nft = facts.nft.as_deref().filter(|nft| nft.starts_with("/usr"));
     let nft = nft.ok_or(PlanError::NftMissing)?;
     let mounts = oci::places(spec, crate::runtime::RuntimeKind::Crun);
     Ok(MachineSetup {
         arguments: spec.guest_arguments.clone(),
-        modules: parts
-            .modules
-            .iter()
-            .map(|(name, _)| (*name).to_owned())
-            .collect(),
+        modules,
         mounts: mounts.iter().filter_map(mount).collect(),
         files,
         kernel: vec![
@@ -140,6 +149,8 @@ fn setup(
             capture_port: CAPTURE_PORT,
             proxy_port: PROXY_PORT,
         }),
+        link,
+        end,
     })
 }
 

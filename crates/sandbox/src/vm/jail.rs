@@ -3,7 +3,7 @@
 //! libraries and what it boots from, no place to write, ids of nobody else, no capability, an empty
 //! network, the allow-list of system calls under its own filter.
 
-use super::parts::MachineParts;
+use super::parts::{Acceleration, MachineParts};
 use crate::facts::HostFacts;
 use crate::plan::{TreeStep, has_seccomp, oci, relative, system};
 use crate::runtime::{ROOT, RuntimeKind};
@@ -35,33 +35,53 @@ pub(super) fn tree(
         host: host.to_owned(),
         inside: relative(Path::new(inside)),
     };
-    for name in facts.etc.iter().filter(|name| name.starts_with("ld.so")) {
-        let path = PathBuf::from("/etc").join(name);
-        steps.push(TreeStep::Bind {
-            inside: relative(&path),
-            host: path,
-        });
-    }
+    steps.extend(libraries_list(facts));
     steps.push(bind(&parts.root, MACHINE));
     steps.push(bind(&parts.kernel, KERNEL));
     steps.push(bind(image, IMAGE));
     steps.push(TreeStep::File(relative(Path::new(INITIAL)), initial.into()));
+    if parts.acceleration == Acceleration::Kvm {
+        steps.push(TreeStep::Kvm);
+    }
     steps
 }
 
-/// Its configuration.
-pub(super) fn config(words: &[String], ids: IdMap, kind: RuntimeKind) -> String {
-    let none: [&str; 0] = [];
+/// Where the loader finds the host's libraries.
+pub(super) fn libraries_list(facts: &HostFacts) -> impl Iterator<Item = TreeStep> {
+    let names = facts.etc.iter().filter(|name| name.starts_with("ld.so"));
+    names.map(|name| {
+        let path = PathBuf::from("/etc").join(name);
+        TreeStep::Bind {
+            inside: relative(&path),
+            host: path,
+        }
+    })
+}
+
+/// The variables by which QEMU finds its own files.
+pub(super) fn environment() -> Vec<String> {
     let machine = Path::new(MACHINE);
     let modules = machine.join("usr/lib/x86_64-linux-gnu/qemu");
-    let environment = [
+    vec![
         format!("LD_LIBRARY_PATH={}", MachineParts::libraries(machine)),
         format!("QEMU_MODULE_DIR={}", modules.display()),
-    ];
-    let mounts: Vec<Value> = vec![
+    ]
+}
+
+/// The configuration of what makes a machine: its words and variables, and the one device that it
+/// may have.
+pub(super) fn config(
+    (words, environment): (&[String], &[String]),
+    ids: IdMap,
+    kind: RuntimeKind,
+    device: Option<Value>,
+) -> String {
+    let none: [&str; 0] = [];
+    let mut mounts: Vec<Value> = vec![
         oci::mount("/proc", "proc", &["nosuid", "noexec", "nodev"]),
         oci::mount("/dev", "tmpfs", &["nosuid", "mode=755", "size=64k"]),
     ];
+    mounts.extend(device);
     let mut linux = oci::linux(ids);
     if let (true, Some(linux)) = (has_seccomp(kind), linux.as_object_mut()) {
         linux.insert("seccomp".to_owned(), seccomp::profile());

@@ -2,8 +2,10 @@
 //! What a machine is made from, found once when the launcher starts: QEMU, a kernel with its
 //! modules, a maker of images, the host's files that lie in the machine's memory.
 
+use super::monitor::Kvm;
 use crate::facts::Paths;
 use crate::plan::TreeStep;
+use crate::spec::Level;
 use crate::sys;
 use std::fs;
 use std::io;
@@ -30,19 +32,24 @@ pub struct MachineParts {
     /// The kernel's file.
     pub kernel: PathBuf,
     /// Its modules, each after what it needs.
-    pub modules: Vec<(&'static str, Arc<[u8]>)>,
+    pub modules: Vec<Module>,
     /// mkfs.erofs.
     pub image_maker: PathBuf,
     /// The image that holds `/usr`, once it is made.
     pub image: Option<PathBuf>,
     /// Entries of the host's `/etc` that programs of `/usr` need, as files and links.
     pub(crate) etc: Vec<TreeStep>,
-    /// What runs the guest's instructions.
+    /// What runs the guest's instructions; emulation until a start has shown more.
     pub acceleration: Acceleration,
     /// The processor's time stamp counter. A guest that has to measure it against emulated timers
     /// stalls on a busy host.
     pub tsc_khz: u64,
+    /// What is known of KVM.
+    pub kvm: Kvm,
 }
+
+/// A kernel module: its file's name, and its bytes.
+pub(super) type Module = (&'static str, Arc<[u8]>);
 
 /// QEMU's program for full and micro machines.
 pub(super) const QEMU: &str = "usr/bin/qemu-system-x86_64";
@@ -77,6 +84,13 @@ const MODULES: [(&str, &str); 23] = [
     ("net/netfilter", "nft_reject.ko"),
     ("net/netfilter", "nft_reject_inet.ko"),
 ];
+/// For a link by vsock.
+const LINK_MODULES: [(&str, &str); 3] = [
+    ("net/vmw_vsock", "vsock.ko"),
+    ("net/vmw_vsock", "vmw_vsock_virtio_transport_common.ko"),
+    ("net/vmw_vsock", "vmw_vsock_virtio_transport.ko"),
+];
+
 /// LIMIT: the largest is nf_tables with 0.6 MB.
 const MODULE_BYTES_MAX: u64 = 4 << 20;
 /// LIMIT: Debian's `alternatives` has some hundred links.
@@ -96,21 +110,37 @@ impl MachineParts {
         let (kernel, modules) = roots.iter().find_map(|root| newest_kernel(root))?;
         let makers = roots.iter().map(|root| root.join(IMAGE_MAKER));
         let image_maker = makers.into_iter().find(|maker| maker.is_file())?;
-        let modules = MODULES.iter().filter_map(|(directory, name)| {
-            let bytes = read_bounded(&modules.join(directory).join(name), MODULE_BYTES_MAX)?;
-            Some((*name, bytes))
-        });
+        let read = |list: &[(&str, &'static str)]| -> Vec<Module> {
+            let found = list.iter().filter_map(|(directory, name)| {
+                let path = modules.join(directory).join(name);
+                Some((*name, read_bounded(&path, MODULE_BYTES_MAX)?))
+            });
+            found.collect()
+        };
         Some(Self {
             version: version(&root)?,
             kernel,
-            modules: modules.collect(),
+            modules: read(&MODULES),
             image_maker,
             image: None,
             etc: etc_steps(etc).ok()?,
-            acceleration: acceleration(),
+            acceleration: Acceleration::Emulation,
             tsc_khz: sys::tsc_khz(),
+            kvm: Kvm {
+                link_modules: read(&LINK_MODULES),
+                ..Kvm::find(paths)
+            },
             root,
         })
+    }
+
+    /// The parts as they are used for a level: under KVM where a machine of it has started there.
+    pub(super) fn at(&self, level: Level) -> Self {
+        let mut parts = self.clone();
+        if parts.kvm.monitor(level).is_some() {
+            parts.acceleration = Acceleration::Kvm;
+        }
+        parts
     }
 
     /// Where the loader finds libraries that came with QEMU.
@@ -153,20 +183,6 @@ fn version(root: &Path) -> Option<String> {
             .take(VERSION_CHARACTERS_MAX)
             .collect(),
     )
-}
-
-/// Whether the processor says that it can. A /dev/kvm proves nothing: some hosts have one behind
-/// which a kernel's own code is interpreted. That it works is what the boot probe finds out.
-fn acceleration() -> Acceleration {
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let flags = text.lines().find(|line| line.starts_with("flags"));
-    let mut flags = flags.unwrap_or_default().split_whitespace();
-    let can = flags.any(|flag| flag == "vmx" || flag == "svm");
-    if can && Path::new("/dev/kvm").exists() {
-        Acceleration::Kvm
-    } else {
-        Acceleration::Emulation
-    }
 }
 
 /// The entries, followed nowhere: links stay links.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Spec and facts → the plan of a machine: of QEMU's sandbox, and of what it boots. Pure.
 
+use super::monitor::{self, Monitor};
+use super::parts::Acceleration;
 use super::{command, initial, jail};
 use crate::cgroup::CgroupValues;
 use crate::facts::HostFacts;
@@ -8,6 +10,7 @@ use crate::plan::rules::WorkspaceRules;
 use crate::plan::{CPU_PERIOD_US, Network, Plan, PlanError, check, ids, runtime_for};
 use crate::rights::Rights;
 use crate::spec::{Level, SandboxSpec, Workspace};
+use torno_guest_protocol::{MachineEnd, MachineLink};
 
 /// LIMIT: a kernel, its init and `/usr`'s tables leave nothing of less.
 const MEMORY_BYTES_MIN: u64 = 128 << 20;
@@ -22,6 +25,7 @@ const THREADS_MAX: u64 = 128;
 pub(crate) fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanError> {
     let rights: Rights = facts.rights.clone()?;
     let parts = facts.machine.as_ref().ok_or(PlanError::MachineMissing)?;
+    let parts = &parts.at(spec.level);
     let image = parts.image.as_deref().ok_or(PlanError::ImageMissing)?;
     let runtime = runtime_for(Level::Container, facts)?;
     check(spec)?;
@@ -32,12 +36,15 @@ pub(crate) fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanEr
     let ids = ids(spec, rights)?;
     let memory_mib = (spec.limits.memory_bytes + KERNEL_BYTES) >> 20;
     let words = command::qemu(spec, parts, memory_mib);
-    let initial = initial::archive(spec, facts, parts)?;
-    Ok(Plan {
+    let ends = (MachineLink::Port, MachineEnd::PowerOff);
+    let initial = initial::archive(spec, facts, parts, ends)?;
+    let is_accelerated = parts.acceleration == Acceleration::Kvm;
+    let device = is_accelerated.then(monitor::device);
+    let plan = Plan {
         id: spec.id.clone(),
         level: spec.level,
         tree: jail::tree(facts, parts, image, initial),
-        config: jail::config(&words, ids, runtime.kind),
+        config: jail::config((&words, &jail::environment()), ids, runtime.kind, device),
         cgroup: CgroupValues {
             memory_bytes: (memory_mib << 20) + OVERHEAD_BYTES,
             pids: THREADS_MAX,
@@ -52,7 +59,12 @@ pub(crate) fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanEr
         keeper: facts.keeper.clone(),
         cgroups: facts.cgroups.clone(),
         runtime,
-    })
+        monitor: None,
+    };
+    match parts.kvm.monitor(spec.level) {
+        None | Some(Monitor::Qemu) => Ok(plan),
+        Some(other) => monitor::plan(plan, other, (spec, facts, parts), memory_mib),
+    }
 }
 
 #[cfg(test)]

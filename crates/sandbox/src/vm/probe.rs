@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Does a machine work here? An emulated one has to be named and claims nothing, so its parts are
 //! looked for and nothing more. Its image is made when it is named, and its first start says the
-//! rest.
+//! rest. Whether KVM runs one is another question, which [`super::boot`] answers.
 
-use super::parts::Acceleration;
 use crate::facts::HostFacts;
 use crate::guarantees::Guarantees;
 use crate::plan::MACHINE_FIX;
@@ -28,8 +27,5 @@ pub(crate) fn probe(level: Level, facts: &HostFacts) -> Result<Guarantees, Missi
             "apt-get install nftables",
         ));
     }
-    match parts.acceleration {
-        Acceleration::Emulation => Ok(super::guarantees(level, parts)),
-        Acceleration::Kvm => Err(missing("KVM is not used in this version", "")),
-    }
+    Ok(super::guarantees(level, parts))
 }

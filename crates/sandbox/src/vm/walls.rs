@@ -1,24 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the levels with a kernel of their own promise.
 
-use super::parts::{Acceleration, MachineParts};
+use super::monitor::{self, Monitor};
+use super::parts::MachineParts;
 use crate::guarantees::{Guarantees, Wall};
 use crate::spec::Level;
 
 /// The promises of a machine that is made of these parts.
 pub(crate) fn guarantees(level: Level, parts: &MachineParts) -> Guarantees {
-    let emulated = parts.acceleration == Acceleration::Emulation;
+    let maker = parts.kvm.monitor(level);
+    let emulated = maker.is_none();
+    let program = maker.and_then(|monitor| parts.kvm.program(monitor));
     Guarantees {
         level,
         emulated,
-        boundary: if emulated {
-            "none claimed: emulation is for development and tests"
-        } else {
-            "the processor's virtualisation, and QEMU in a sandbox of its own"
+        boundary: match maker {
+            None => "none claimed: emulation is for development and tests",
+            Some(Monitor::Qemu) => {
+                "the processor's virtualisation, and QEMU in a sandbox of its own"
+            }
+            Some(Monitor::Firecracker) => {
+                "the processor's virtualisation, and Firecracker in a sandbox of its own"
+            }
+            Some(Monitor::CloudHypervisor) => {
+                "the processor's virtualisation, and Cloud Hypervisor in a sandbox of its own"
+            }
         },
         network_stack: "the machine's own; its connections are carried over the link",
-        runtime: parts.version.clone(),
-        walls: walls(emulated),
+        runtime: program
+            .map_or(&parts.version, |program| &program.version)
+            .clone(),
+        walls: match program {
+            Some(_) => monitor::walls(),
+            None => walls(emulated),
+        },
         warnings: Vec::new(),
     }
 }

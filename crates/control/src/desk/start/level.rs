@@ -9,6 +9,9 @@ use torno_control_api::request::{Failure, StartSession};
 use torno_policy::document;
 use torno_policy::grant::Isolation;
 
+/// Whether `strongest` may be a machine. Not before a machine can have what a session may be
+/// granted: by now it has no workspace.
+const MACHINES_UNNAMED: bool = false;
 /// LIMIT: between two looks at a level whose image is being made.
 const COMING_STEP: Duration = Duration::from_millis(200);
 
@@ -56,7 +59,10 @@ pub(super) async fn choose(desk: &Desk, wanted: &StartSession) -> Result<ProbeRe
         Some(asked).filter(|level| *level != Isolation::Strongest),
     )
     .await?;
-    let works = |level: &&ProbeResult| level.works && !level.emulated;
+    let works = |level: &&ProbeResult| {
+        let is_machine = matches!(level.isolation, Isolation::Microvm | Isolation::Vm);
+        level.works && !level.emulated && (MACHINES_UNNAMED || !is_machine)
+    };
     if asked == Isolation::Strongest {
         // Strongest first; `container` is by name only.
         let order = [Isolation::Vm, Isolation::Microvm, Isolation::Gvisor];

@@ -5,6 +5,7 @@ use super::super::levels;
 use super::Sandboxes;
 use crate::orders::ProbeResult;
 use torno_policy::grant::Isolation;
+use torno_sandbox::Level;
 
 impl Sandboxes {
     /// Boot probes, each made once in this life, and what waits at each level now.
@@ -19,6 +20,9 @@ impl Sandboxes {
                     0 => {}
                     count => probe.lines.push(format!("made ahead: {count}")),
                 }
+                if let Some(machine) = machine_of(level) {
+                    probe.lines.extend(self.kvm.lines(machine, &self.facts));
+                }
                 probe
             })
             .collect()
@@ -26,7 +30,8 @@ impl Sandboxes {
 
     /// A machine's image is made when its level is the one that is named.
     fn probe_level(&mut self, level: Isolation, is_named: bool) -> ProbeResult {
-        let is_machine = matches!(level, Isolation::Microvm | Isolation::Vm);
+        let machine = machine_of(level);
+        let is_machine = machine.is_some();
         if is_machine && !is_named {
             self.machines.find(&mut self.facts);
         } else if is_machine && !self.machines.prepare(&mut self.facts) {
@@ -35,6 +40,11 @@ impl Sandboxes {
         if let Some(failure) = self.machines.failure().filter(|_| is_machine) {
             return levels::missing(level, failure);
         }
+        if let Some(machine) = machine.filter(|_| is_named)
+            && !self.try_kvm(machine, level)
+        {
+            return levels::coming(level);
+        }
         if let Some(found) = self.probes.iter().find(|found| found.isolation == level) {
             return found.clone();
         }
@@ -42,4 +52,24 @@ impl Sandboxes {
         self.probes.push(found.clone());
         found
     }
+
+    /// Finds out whether KVM runs machines of that level; false while a machine is being tried.
+    fn try_kvm(&mut self, machine: Level, level: Isolation) -> bool {
+        let (guest, ranges) = (&self.guest, &mut self.ranges);
+        let trial = || Some((guest.clone().ok()?, ranges.take().ok()?));
+        let before = self.facts.machine.as_ref().map(|parts| parts.kvm.clone());
+        let is_known = self.kvm.prepare(machine, &mut self.facts, trial);
+        let after = self.facts.machine.as_ref().map(|parts| &parts.kvm);
+        if before.as_ref() != after {
+            // What was said before knew nothing of it.
+            self.probes.retain(|found| found.isolation != level);
+        }
+        is_known
+    }
+}
+
+/// The level of a machine.
+fn machine_of(isolation: Isolation) -> Option<Level> {
+    let level = levels::of(isolation).ok()?;
+    matches!(level, Level::Microvm | Level::Vm).then_some(level)
 }

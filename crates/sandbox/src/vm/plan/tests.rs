@@ -4,6 +4,7 @@
 use super::*;
 use crate::plan::TreeStep;
 use crate::plan::tests as oci;
+use crate::vm::monitor::Kvm;
 use crate::vm::parts::{Acceleration, MachineParts};
 
 pub(in crate::vm) fn parts() -> MachineParts {
@@ -20,6 +21,7 @@ pub(in crate::vm) fn parts() -> MachineParts {
         )],
         acceleration: Acceleration::Emulation,
         tsc_khz: 2_000_000,
+        kvm: Kvm::default(),
     }
 }
 
@@ -31,7 +33,7 @@ pub(crate) fn facts() -> HostFacts {
     }
 }
 
-pub(in crate::vm) fn spec(level: Level) -> SandboxSpec {
+pub(crate) fn spec(level: Level) -> SandboxSpec {
     SandboxSpec {
         level,
         also: vec![],

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether KVM runs machines here, level by level: found out by boots, when a level is named, once
+//! in a launcher's life. A boot that fails takes ten seconds, beside the launcher's loop.
+
+use super::ranges::Range;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::mpsc::{self, TryRecvError};
+use torno_sandbox::{BootProbe, HostFacts, Level, MachineParts, VerifiedGuest};
+
+/// What is known of each level.
+pub(super) struct Kvm {
+    /// As the daemon's settings say.
+    is_wanted: bool,
+    tried: BTreeMap<Level, Trial>,
+}
+
+enum Trial {
+    Coming(mpsc::Receiver<Outcome>),
+    Done(Vec<String>),
+}
+
+/// What a trial brings: the parts with the kernel that it unpacked, and what it found.
+type Outcome = (Option<MachineParts>, BootProbe);
+
+impl Kvm {
+    pub(super) fn new(is_wanted: bool) -> Self {
+        Self {
+            is_wanted,
+            tried: BTreeMap::new(),
+        }
+    }
+
+    /// Puts into the facts what is known of a level, and finds it out; false while that is going
+    /// on. Parts and image are there.
+    pub(super) fn prepare(
+        &mut self,
+        level: Level,
+        facts: &mut HostFacts,
+        trial: impl FnOnce() -> Option<(VerifiedGuest, Range)>,
+    ) -> bool {
+        let is_there = facts
+            .machine
+            .as_ref()
+            .is_some_and(|parts| parts.kvm.is_there);
+        if !self.is_wanted || !is_there {
+            return true;
+        }
+        let known = self.tried.entry(level).or_insert_with(|| match trial() {
+            Some((guest, range)) => begin(level, facts.clone(), guest, range),
+            None => Trial::Done(vec!["KVM: nothing to try it with".to_owned()]),
+        });
+        let Trial::Coming(coming) = known else {
+            return true;
+        };
+        let lines = match coming.try_recv() {
+            Err(TryRecvError::Empty) => return false,
+            Err(TryRecvError::Disconnected) => vec!["KVM: the trial died".to_owned()],
+            Ok((tried, found)) => {
+                take(level, facts, tried, &found);
+                found.lines
+            }
+        };
+        for line in &lines {
+            tracing::info!("{}: {line}", level.name());
+        }
+        *known = Trial::Done(lines);
+        true
+    }
+
+    /// What there is to say of a level.
+    pub(super) fn lines(&self, level: Level, facts: &HostFacts) -> Vec<String> {
+        let is_there = facts.machine.as_ref().map(|parts| parts.kvm.is_there);
+        let one = |line: &str| vec![line.to_owned()];
+        match (self.is_wanted, is_there, self.tried.get(&level)) {
+            (_, None, _) => Vec::new(),
+            (false, Some(_), _) => one("KVM: not used, by `kvm = false` in tornod.toml"),
+            (true, Some(false), _) => one("KVM: no /dev/kvm, or not root of this host"),
+            (true, Some(true), Some(Trial::Done(lines))) => lines.clone(),
+            (true, Some(true), Some(Trial::Coming(_))) => one("KVM: a machine is being tried"),
+            (true, Some(true), None) => one(
+                "KVM: /dev/kvm is there; whether a machine starts is tried when this level is named",
+            ),
+        }
+    }
+}
+
+/// From now on a session's machine is made as the one that was ready.
+fn take(level: Level, facts: &mut HostFacts, tried: Option<MachineParts>, found: &BootProbe) {
+    let Some(parts) = &mut facts.machine else {
+        return;
+    };
+    if let Some(tried) = tried {
+        parts.kvm.kernel = tried.kvm.kernel;
+    }
+    if let Some(monitor) = found.monitor {
+        parts.kvm.proven.push((level, monitor));
+    }
+}
+
+fn begin(level: Level, mut facts: HostFacts, guest: VerifiedGuest, range: Range) -> Trial {
+    let (done, coming) = mpsc::channel();
+    let work = move || {
+        let mut found = unpack(&mut facts);
+        let probe = torno_sandbox::boot_probe(level, &facts, &guest, range.uid_base);
+        // Nobody may have the ids before.
+        drop(range);
+        found.extend(probe.lines);
+        let probe = BootProbe {
+            lines: found,
+            ..probe
+        };
+        // A launcher that has ended has no use for it.
+        let _ = done.send((facts.machine, probe));
+    };
+    match std::thread::Builder::new().name("kvm".into()).spawn(work) {
+        Ok(_) => Trial::Coming(coming),
+        Err(error) => Trial::Done(vec![format!("KVM: {error}")]),
+    }
+}
+
+/// The kernel for those who don't read it packed. Where it can't be had they are left out.
+fn unpack(facts: &mut HostFacts) -> Vec<String> {
+    let Some(parts) = &mut facts.machine else {
+        return Vec::new();
+    };
+    if parts.kvm.programs.is_empty() {
+        return Vec::new();
+    }
+    let cache = parts.image.as_deref().and_then(Path::parent);
+    let Some(cache) = cache else {
+        return Vec::new();
+    };
+    match torno_sandbox::plain_kernel(&parts.kernel, cache) {
+        Ok(kernel) => {
+            parts.kvm.kernel = Some(kernel);
+            Vec::new()
+        }
+        Err(error) => {
+            parts.kvm.programs.clear();
+            vec![format!("KVM: {:#}", anyhow::Error::from(error))]
+        }
+    }
+}
