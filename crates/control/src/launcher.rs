@@ -185,6 +185,23 @@ impl Service<'_> {
                 let workspace = self.sandboxes.bring_back(&session)?;
                 return Ok((LauncherReply::Workspace, Some(workspace)));
             }
+            LauncherRequest::PrepareReturn {
+                session,
+                returned,
+                owner,
+            } => {
+                let places = &self.sandboxes.places;
+                let made = places.prepare_return(&session, returned, owner)?;
+                return Ok((LauncherReply::Prepared, Some(made)));
+            }
+            LauncherRequest::TakeReturn { session, phase } => {
+                self.sandboxes.places.take_return(&session, phase)?;
+                LauncherReply::Removed
+            }
+            LauncherRequest::DropReturn { session, returned } => {
+                self.sandboxes.places.drop_return(&session, returned)?;
+                LauncherReply::Removed
+            }
             LauncherRequest::Start(order) => {
                 let (session, phase) = (order.session.clone(), order.phase);
                 let bound = given.into_iter().next();

@@ -5,8 +5,10 @@
 //! it parses nothing.
 
 mod porter;
+mod workspace;
 
 pub(crate) use porter::{Baseline, BaselineEntry, PorterJob, PorterReply};
+pub(crate) use workspace::{Returned, WorkspaceOrder, WorkspaceWay};
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -212,6 +214,30 @@ pub(crate) enum LauncherRequest {
         /// Which.
         session: SessionId,
     },
+    /// Make an empty directory for what comes out of a machine. The reply carries it, owned by
+    /// `owner`.
+    PrepareReturn {
+        /// Whose.
+        session: SessionId,
+        /// What for.
+        returned: Returned,
+        /// The caller's uid, so that the porter may fill it.
+        owner: u32,
+    },
+    /// What came out is whole: the last takes the place of the workspace copy.
+    TakeReturn {
+        /// Whose.
+        session: SessionId,
+        /// Of which phase.
+        phase: Phase,
+    },
+    /// What came out is not wanted any more.
+    DropReturn {
+        /// Whose.
+        session: SessionId,
+        /// Which.
+        returned: Returned,
+    },
     /// Boot probes: of the level that is named, or of every level.
     Probe {
         /// Which; the answer has it alone.
@@ -322,6 +348,8 @@ pub(crate) enum GateRequest {
     Configure(Box<GateConfiguration>),
     /// Run a command; the message carries its stream.
     StartExec(Box<ExecOrder>),
+    /// Move a machine's workspace; the message carries the porter's end of it.
+    MoveWorkspace(WorkspaceOrder),
     /// Join a running command; the message carries the stream.
     JoinExec {
         /// Which.
@@ -369,6 +397,13 @@ pub(crate) enum GateEvent {
         exec: u64,
         /// Exit status, or 128 + signal.
         status: i32,
+    },
+    /// A workspace was moved, or why not.
+    WorkspaceMoved {
+        /// Which.
+        transfer: u64,
+        /// By the guest's word.
+        failure: Option<torno_guest_protocol::FileFailure>,
     },
     /// A request was refused; for the summary at the session's end.
     Refused {
