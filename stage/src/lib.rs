@@ -21,6 +21,7 @@ pub mod canary;
 pub mod crash;
 pub mod cut;
 pub mod daemon;
+pub mod level;
 pub mod props;
 pub mod smuggle;
 pub mod table;

@@ -40,6 +40,7 @@ use torno_policy::grant::FileRules;
 /// What the gate's tasks share.
 struct Gate {
     desk: Arc<Channel>,
+    pipeline: Arc<Pipeline>,
     link: watch::Receiver<Option<Arc<Link>>>,
     /// Running commands: where a client that joins is sent.
     joining: Mutex<BTreeMap<u64, mpsc::UnboundedSender<OwnedFd>>>,
@@ -82,6 +83,7 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
     let (linked, link) = watch::channel(None);
     let gate = Arc::new(Gate {
         desk: Arc::clone(&desk),
+        pipeline: Arc::clone(&pipeline),
         link,
         joining: Mutex::default(),
     });
@@ -283,6 +285,11 @@ impl Gate {
                 transfer::fill(link, &order, request, stream).await
             }
             WorkspaceWay::Out { bytes_max, last } => {
+                if last {
+                    // The session is over but for its files: nothing leaves while they come out.
+                    link.close_way_out();
+                    self.pipeline.revoke(None);
+                }
                 let order = HostMessage::PackWorkspace {
                     request,
                     bytes_max,

@@ -130,7 +130,7 @@ fn emulation_must_be_named_and_what_a_machine_lacks_is_said() {
             "--",
             "true",
         ];
-        let refused = stage.torno(&silent);
+        let refused = stage.hear(&stage.daemon.typed(&silent).output().unwrap());
         assert_ne!(refused.code, Some(0));
         assert!(refused.stderr.contains("--emulation"), "{refused:?}");
         let doctor = stage.torno(&["doctor"]);

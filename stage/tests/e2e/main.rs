@@ -44,6 +44,7 @@ mod install_phase_is_walled_and_locked;
 mod kill_cuts_a_live_stream;
 mod kill_ends_the_porters;
 mod ledger;
+mod machine_workspaces;
 mod machines;
 mod nothing_of_a_request_is_written_down;
 mod nothing_outlives_a_session;

@@ -314,6 +314,13 @@ impl Link {
         Ok(())
     }
 
+    /// Serves no further connection of a machine.
+    pub(super) fn close_way_out(&self) {
+        if let Some(courier) = &self.courier {
+            courier.close();
+        }
+    }
+
     fn courier(&self) -> anyhow::Result<&Arc<Courier>> {
         let courier = self.courier.as_ref();
         courier.context("the guest carries connections, which come by sockets here")
