@@ -57,8 +57,9 @@ impl Tally {
 
     /// The lines of a list that were skipped: what a part of the run skips is a part of the list.
     pub(crate) fn part_of(&self, committed: &str) -> String {
-        let skipped = lines(committed).intersection(&self.skips).cloned();
-        skipped.collect::<Vec<_>>().join("\n")
+        let listed = lines(committed);
+        let skipped: Vec<String> = listed.intersection(&self.skips).cloned().collect();
+        skipped.join("\n")
     }
 
     /// Prints the end of a run; fails on failures and on a list of skips other than the committed.
