@@ -24,17 +24,15 @@ const LEFT_OUT: [(&str, &str); 4] = [
 /// holds up its run for so long.
 const EMULATED: u32 = 10;
 
-/// The one level of this run, if one was named.
-///
-/// # Panics
-/// When it is none: a run at a level that does not exist would pass.
+/// The one level of this run, if one was named. One that does not exist works nowhere, and is in no
+/// list of skips.
 #[must_use]
 pub fn named() -> Option<&'static str> {
     static NAMED: OnceLock<Option<&'static str>> = OnceLock::new();
     *NAMED.get_or_init(|| {
         let wanted = std::env::var(VARIABLE).ok()?;
         let known = LEFT_OUT.iter().find(|(level, _)| *level == wanted);
-        Some(known.unwrap_or_else(|| panic!("`{wanted}` is no level")).0)
+        Some(known.map_or("unknown", |(level, _)| level))
     })
 }
 

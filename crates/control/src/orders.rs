@@ -8,7 +8,7 @@ mod porter;
 mod workspace;
 
 pub(crate) use porter::{Baseline, BaselineEntry, PorterJob, PorterReply};
-pub(crate) use workspace::{Returned, WorkspaceOrder, WorkspaceWay};
+pub(crate) use workspace::{ReturnOrder, Returned, WorkspaceOrder, WorkspaceWay};
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -214,30 +214,8 @@ pub(crate) enum LauncherRequest {
         /// Which.
         session: SessionId,
     },
-    /// Make an empty directory for what comes out of a machine. The reply carries it, owned by
-    /// `owner`.
-    PrepareReturn {
-        /// Whose.
-        session: SessionId,
-        /// What for.
-        returned: Returned,
-        /// The caller's uid, so that the porter may fill it.
-        owner: u32,
-    },
-    /// What came out is whole: the last takes the place of the workspace copy.
-    TakeReturn {
-        /// Whose.
-        session: SessionId,
-        /// Of which phase.
-        phase: Phase,
-    },
-    /// What came out is not wanted any more.
-    DropReturn {
-        /// Whose.
-        session: SessionId,
-        /// Which.
-        returned: Returned,
-    },
+    /// What came out of a machine.
+    Return(ReturnOrder),
     /// Boot probes: of the level that is named, or of every level.
     Probe {
         /// Which; the answer has it alone.

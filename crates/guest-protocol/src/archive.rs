@@ -4,7 +4,7 @@
 //! ```text
 //!   1 directory  name                          what follows lies in it, until
 //!   2 leave
-//!   3 file       name │ 0 or 1 (a program) │ pieces: length u16 be (1 to 32 KiB) │ bytes │ … │ 0 u16
+//!   3 file       name │ 0 or 1 (a program) │ pieces: u16 be (1 to 32 KiB), bytes │ … │ 0 u16
 //!   4 link       name │ length u16 be │ target
 //!   5 end        nothing follows
 //!   name         length u8 │ bytes

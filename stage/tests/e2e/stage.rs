@@ -192,20 +192,25 @@ pub(crate) fn at_level(story: &str, level: &str, tell: impl Fn(&Stage)) {
 /// The same at a level with a kernel of its own. What it says to its gate is on no network that
 /// could be read, and its search begins with a sandbox of another level, which has a workspace.
 #[track_caller]
-pub(crate) fn at_machine(story: &str, level: &str, tell: impl Fn(&Stage)) {
-    if level::named().is_some_and(|named| named != level) {
-        return;
-    }
-    println!("{story}: {level}");
-    match cannot(Who::Caller, story, level) {
-        None => {
-            let stage = Stage::new();
-            tell(&stage);
-            stage.is_not_seen_whole(CARRIED);
-            stage.end();
-            println!("TOLD: {story} at {level}");
+pub(crate) fn at_machine(story: &str, levels: &[&str], tell: impl Fn(&Stage, &str)) {
+    // A run of one level tells of every machine at that one, or of none.
+    let levels = match level::named() {
+        Some(named) if level::is_machine(named) => vec![named],
+        Some(_) => Vec::new(),
+        None => levels.to_vec(),
+    };
+    for level in levels {
+        println!("{story}: {level}");
+        match cannot(Who::Caller, story, level) {
+            None => {
+                let stage = Stage::new();
+                tell(&stage, level);
+                stage.is_not_seen_whole(CARRIED);
+                stage.end();
+                println!("TOLD: {story} at {level}");
+            }
+            Some(why) => println!("SKIP: {story} at {level}: {why}"),
         }
-        Some(why) => println!("SKIP: {story} at {level}: {why}"),
     }
 }
 

@@ -12,8 +12,8 @@ use super::gates::Gate;
 use super::start::{internal, out_of_turn};
 use super::{Desk, porters};
 use crate::orders::{
-    GateRequest, LauncherReply, LauncherRequest, Order, PorterJob, PorterReply, Returned,
-    WorkspaceOrder, WorkspaceWay,
+    GateRequest, LauncherReply, LauncherRequest, Order, PorterJob, PorterReply, ReturnOrder,
+    Returned, WorkspaceOrder, WorkspaceWay,
 };
 use anyhow::{Context, anyhow, bail};
 use std::os::fd::{AsFd, OwnedFd};
@@ -127,10 +127,10 @@ pub(super) async fn bring_last(desk: &Desk, session: &SessionId) -> anyhow::Resu
         forget(desk, session, Returned::Last).await;
         return Err(error);
     }
-    let take = LauncherRequest::TakeReturn {
+    let take = LauncherRequest::Return(ReturnOrder::Take {
         session: session.clone(),
         phase,
-    };
+    });
     match desk.launcher.ask(&take, &[]).await?.0 {
         LauncherReply::Removed => Ok(()),
         LauncherReply::Failed { message, .. } => bail!(message),
@@ -181,10 +181,10 @@ pub(super) async fn bring_seen(desk: &Desk, session: &SessionId) -> Result<Owned
 
 /// What came out goes.
 pub(super) async fn forget(desk: &Desk, session: &SessionId, returned: Returned) {
-    let request = LauncherRequest::DropReturn {
+    let request = LauncherRequest::Return(ReturnOrder::Drop {
         session: session.clone(),
         returned,
-    };
+    });
     if let Err(error) = desk.launcher.ask(&request, &[]).await {
         tracing::error!("{error:#}");
     }
@@ -255,11 +255,11 @@ async fn prepare(
     returned: Returned,
     owner: Peer,
 ) -> anyhow::Result<OwnedFd> {
-    let request = LauncherRequest::PrepareReturn {
+    let request = LauncherRequest::Return(ReturnOrder::Prepare {
         session: session.clone(),
         returned,
         owner: owner.uid,
-    };
+    });
     match desk.launcher.ask(&request, &[]).await? {
         (LauncherReply::Prepared, given) => given.into_iter().next().context("no directory came"),
         (LauncherReply::Failed { message, .. }, _) => bail!(message),

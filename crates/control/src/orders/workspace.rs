@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 use torno_policy::grant::FileRules;
+use torno_policy::names::SessionId;
+use torno_policy::standing::Phase;
 
 /// One transfer. Its number comes from the row of the session's commands.
 #[derive(Debug, Serialize, Deserialize)]
@@ -35,4 +37,23 @@ pub(crate) enum Returned {
     Seen,
     /// To stay.
     Last,
+}
+
+/// Desk → launcher: the directories for what comes out.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum ReturnOrder {
+    /// Make an empty one. The reply carries it, owned by `owner`.
+    Prepare {
+        session: SessionId,
+        returned: Returned,
+        /// The caller's uid, so that the porter may fill it.
+        owner: u32,
+    },
+    /// The last is whole: it takes the place of the phase's workspace copy.
+    Take { session: SessionId, phase: Phase },
+    /// One is not wanted any more.
+    Drop {
+        session: SessionId,
+        returned: Returned,
+    },
 }
