@@ -47,7 +47,20 @@ const HTTP: &[&[u8]] = &[
     b"\\",
 ];
 
-const TARGETS: [Target; 24] = [
+const TARGETS: [Target; 25] = [
+    Target {
+        name: "archive",
+        run: torno_guest_protocol::fuzz_archive,
+        words: &[
+            b"\x01\x01d",
+            b"\x02",
+            b"\x03\x01f\0\0\x01x\0\0",
+            b"\x04\x01l\0\x04/tmp",
+            b"\x05",
+            b"\x02..",
+            b"\x03a/b",
+        ],
+    },
     Target {
         name: "request_head",
         run: torno_egress::fuzz::fuzz_request_head,

@@ -251,9 +251,23 @@ impl Daemon {
         self.daemon.as_ref().map(Child::id)
     }
 
-    /// A `torno` command in the workspace, as the operator types it.
+    /// A `torno` command in the workspace, as the operator types it. A run at a machine's level
+    /// says that emulation will do: what a machine without hardware for it can have.
     #[must_use]
     pub fn torno(&self, arguments: &[&str]) -> Command {
+        let is_machine = |pair: &[&str]| matches!(pair, ["--isolation", "microvm" | "vm"]);
+        match arguments.split_first() {
+            Some((&"run", rest)) if rest.windows(2).any(is_machine) => {
+                let words = ["run", "--emulation"].into_iter();
+                self.typed(&words.chain(rest.iter().copied()).collect::<Vec<_>>())
+            }
+            Some(_) | None => self.typed(arguments),
+        }
+    }
+
+    /// A `torno` command with exactly these words.
+    #[must_use]
+    pub fn typed(&self, arguments: &[&str]) -> Command {
         let mut command = self.program("torno", &self.workspace());
         command.args(arguments).stdin(Stdio::null());
         command
@@ -300,10 +314,6 @@ impl Daemon {
     #[must_use]
     pub fn run_in(&self, level: &str, options: &[&str], command: &[&str]) -> Command {
         let mut run = self.torno(&["run", "--quiet", "--isolation", level]);
-        if matches!(level, "microvm" | "vm") {
-            // What a machine without hardware for it can have.
-            run.arg("--emulation");
-        }
         run.args(options).arg("--").args(command);
         run
     }

@@ -23,6 +23,7 @@ pub mod cut;
 pub mod daemon;
 pub mod escape;
 pub mod leftovers;
+pub mod level;
 pub mod props;
 pub mod smuggle;
 pub mod table;

@@ -6,8 +6,10 @@ use crate::setup::{self, Tools};
 use crate::skips::{self, Tally};
 use crate::{bans, boundaries, fuzz, shell, tidy};
 use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
 use std::path::Path;
 use std::process::Command;
+use std::time::Instant;
 
 /// Seconds of mutation for each parser in `test`.
 const FUZZ_SMOKE_SECONDS: u64 = 5;
@@ -17,6 +19,9 @@ const WORKSPACE_TESTS: [&str; 4] = ["test", "--locked", "--workspace", "--no-fai
 
 /// Where the stage finds the binaries under test.
 const BINARIES: &str = "TORNO_BINARIES";
+
+/// How the stage learns that a run is of one level.
+const LEVEL: &str = "TORNO_LEVEL";
 
 /// Under a minute, once built: what to run before a commit.
 pub(crate) fn check(root: &Path) -> Result<()> {
@@ -29,7 +34,7 @@ pub(crate) fn check(root: &Path) -> Result<()> {
 
 /// Everything. A step that fails does not hide the ones after it.
 pub(crate) fn test(root: &Path) -> Result<()> {
-    let committed = skips::committed(root)?;
+    let committed = skips::committed(root, skips::OF_EVERY_RUN)?;
     let tools = setup::run(root).context("set-up")?;
     let built = build::run(root, Profile::Dev, &tools).context("build")?;
     let mut tally = Tally::default();
@@ -58,20 +63,55 @@ pub(crate) fn test(root: &Path) -> Result<()> {
     let mut docs = shell::cargo(root);
     docs.args(WORKSPACE_TESTS).arg("--doc");
     run_tests(&mut docs, &built, &tools, &mut tally)?;
-    tally.finish(&committed)
+    tally.finish(&committed, skips::OF_EVERY_RUN)
 }
 
-/// The end-to-end stories alone.
-pub(crate) fn e2e(root: &Path, filter: Option<&str>) -> Result<()> {
+/// A level of isolation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Level {
+    Container,
+    Gvisor,
+    Microvm,
+    Vm,
+}
+
+impl Level {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Container => "container",
+            Self::Gvisor => "gvisor",
+            Self::Microvm => "microvm",
+            Self::Vm => "vm",
+        }
+    }
+}
+
+/// The end-to-end stories alone; with a level all that are told at each, at that one.
+pub(crate) fn e2e(root: &Path, filter: Option<&str>, level: Option<Level>) -> Result<()> {
     let tools = setup::run(root).context("set-up")?;
     let built = build::run(root, Profile::Dev, &tools).context("build")?;
     let mut tally = Tally::default();
-    let good = run_tests(&mut stories(root, filter), &built, &tools, &mut tally)?;
-    if good {
-        Ok(())
-    } else {
-        bail!("stories failed")
+    let mut command = stories(root, filter);
+    if let Some(level) = level {
+        command.env(LEVEL, level.name());
     }
+    let began = Instant::now();
+    let good = run_tests(&mut command, &built, &tools, &mut tally)?;
+    let Some(level) = level else {
+        return if good {
+            Ok(())
+        } else {
+            bail!("stories failed")
+        };
+    };
+    let list = format!("stage/skips/{}.txt", level.name());
+    // A part of the stories skips a part of the list.
+    let mut committed = skips::committed(root, &list)?;
+    if filter.is_some() {
+        committed = tally.part_of(&committed);
+    }
+    println!("{} in {} s", level.name(), began.elapsed().as_secs());
+    tally.finish(&committed, &list)
 }
 
 /// The show piece.

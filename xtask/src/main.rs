@@ -51,6 +51,10 @@ enum Task {
     E2e {
         /// Only stories whose name contains this.
         filter: Option<String>,
+        /// All stories that are told at each level, at this one; their skips must be those of
+        /// `stage/skips`.
+        #[arg(long, value_enum)]
+        level: Option<lanes::Level>,
     },
     /// Mutate the committed inputs of every hostile parser.
     Fuzz {
@@ -186,7 +190,7 @@ fn run(task: &Task) -> anyhow::Result<()> {
         Task::Tidy => tidy::run(&root),
         Task::Boundaries => boundaries::run(&root),
         Task::Bans => bans::run(&root),
-        Task::E2e { filter } => lanes::e2e(&root, filter.as_deref()),
+        Task::E2e { filter, level } => lanes::e2e(&root, filter.as_deref(), *level),
         Task::Fuzz { seconds } => fuzz::run(&root, *seconds),
         Task::Campaign {
             which: Campaign::Crash { random, seed },

@@ -71,6 +71,12 @@ pub(crate) fn ended(session: &SessionId, summary: &Summary, offered: bool, conte
             "  `torno session logs {session}` shows their paths and refs\n"
         ));
     }
+    if let Some(why) = &summary.left_inside {
+        text.push_str(&format!(
+            "torno: what it changed did not come out of its machine: {}\n",
+            printable::line(why)
+        ));
+    }
     if summary.changed > 0 && !offered {
         let files = if summary.changed == 1 {
             "file"

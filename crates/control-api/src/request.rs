@@ -234,6 +234,8 @@ pub struct Summary {
     pub refused: Vec<(String, u32, Refusal)>,
     /// Files changed in the workspace copy, when there is one.
     pub changed: u32,
+    /// Why what it changed is lost with its machine, if it is.
+    pub left_inside: Option<String>,
 }
 
 /// What a kill cut.

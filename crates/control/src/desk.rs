@@ -9,6 +9,7 @@ mod gates;
 mod porters;
 mod session;
 mod start;
+mod transfer;
 mod workspace;
 
 use crate::confine::{self, Reach};

@@ -15,10 +15,13 @@ mod entries;
 mod exec;
 mod link;
 mod notary_port;
+mod transfer;
 
 use crate::confine;
 use crate::front_door::stream::StreamSearch;
-use crate::orders::{FromSupervisor, GateEvent, GateRequest, SandboxReady};
+use crate::orders::{
+    FromSupervisor, GateEvent, GateRequest, SandboxReady, WorkspaceOrder, WorkspaceWay,
+};
 use crate::role_channel::{self, exactly, receive};
 use crate::roles::Role;
 use anyhow::{Context, bail};
@@ -31,11 +34,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, watch};
 use torno_control_api::channel::Channel;
 use torno_egress::{Pipeline, Ports};
-use torno_guest_protocol::{ExecId, HostMessage, TerminalSize};
+use torno_guest_protocol::{ExecId, FileFailure, HostMessage, RequestId, TerminalSize};
+use torno_policy::grant::FileRules;
 
 /// What the gate's tasks share.
 struct Gate {
     desk: Arc<Channel>,
+    pipeline: Arc<Pipeline>,
     link: watch::Receiver<Option<Arc<Link>>>,
     /// Running commands: where a client that joins is sent.
     joining: Mutex<BTreeMap<u64, mpsc::UnboundedSender<OwnedFd>>>,
@@ -78,6 +83,7 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
     let (linked, link) = watch::channel(None);
     let gate = Arc::new(Gate {
         desk: Arc::clone(&desk),
+        pipeline: Arc::clone(&pipeline),
         link,
         joining: Mutex::default(),
     });
@@ -196,6 +202,16 @@ impl Gate {
                     let _ = joining.send(stream);
                 }
             }
+            GateRequest::MoveWorkspace(order) => {
+                let gate = Arc::clone(self);
+                tokio::spawn(async move {
+                    let transfer = order.transfer;
+                    let failure = gate.move_workspace(order, stream).await.err();
+                    let moved = GateEvent::WorkspaceMoved { transfer, failure };
+                    // A desk that is gone ends this gate.
+                    let _ = role_channel::send(&gate.desk, &moved, &[]).await;
+                });
+            }
             GateRequest::StartExec(order) => {
                 let (join, joining) = mpsc::unbounded_channel();
                 self.joining().insert(order.exec, join);
@@ -248,6 +264,40 @@ impl Gate {
         })
         .await?;
         Ok((link, handle))
+    }
+
+    async fn move_workspace(
+        &self,
+        order: WorkspaceOrder,
+        stream: OwnedFd,
+    ) -> Result<(), FileFailure> {
+        let link = self.link.borrow().clone().ok_or(FileFailure::Failed)?;
+        let transfer = u32::try_from(order.transfer).map_err(|_| FileFailure::Failed)?;
+        let request = RequestId(transfer);
+        match order.way {
+            WorkspaceWay::In { files } => {
+                let FileRules { write, hide } = files;
+                let order = HostMessage::FillWorkspace {
+                    request,
+                    write,
+                    hide,
+                };
+                transfer::fill(link, &order, request, stream).await
+            }
+            WorkspaceWay::Out { bytes_max, last } => {
+                if last {
+                    // The session is over but for its files: nothing leaves while they come out.
+                    link.close_way_out();
+                    self.pipeline.revoke(None);
+                }
+                let order = HostMessage::PackWorkspace {
+                    request,
+                    bytes_max,
+                    last,
+                };
+                transfer::pack(link, &order, (request, bytes_max), stream).await
+            }
+        }
     }
 
     fn joining(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, mpsc::UnboundedSender<OwnedFd>>> {

@@ -19,7 +19,7 @@ mod shape;
 mod spare_network;
 mod spare_sandbox;
 
-use crate::orders::{FromSupervisor, LauncherReply, LauncherRequest};
+use crate::orders::{FromSupervisor, LauncherReply, LauncherRequest, ReturnOrder};
 use crate::role_channel::{self, exactly, receive};
 use anyhow::{Context, bail};
 use disk::{DiskWatch, Over, Spent};
@@ -186,6 +186,7 @@ impl Service<'_> {
                 let workspace = self.sandboxes.bring_back(&session)?;
                 return Ok((LauncherReply::Workspace, Some(workspace)));
             }
+            LauncherRequest::Return(order) => return self.serve_return(order),
             LauncherRequest::Start(order) => {
                 let (session, phase) = (order.session.clone(), order.phase);
                 let bound = given.into_iter().next();
@@ -233,6 +234,24 @@ impl Service<'_> {
             LauncherRequest::Probe { only } => LauncherReply::Probed(self.sandboxes.probe(only)),
         };
         Ok((reply, None))
+    }
+
+    /// What came out of a machine.
+    fn serve_return(&self, order: ReturnOrder) -> Result<(LauncherReply, Option<OwnedFd>), Failed> {
+        let places = &self.sandboxes.places;
+        match order {
+            ReturnOrder::Prepare {
+                session,
+                returned,
+                owner,
+            } => {
+                let made = places.prepare_return(&session, returned, owner)?;
+                return Ok((LauncherReply::Prepared, Some(made)));
+            }
+            ReturnOrder::Take { session, phase } => places.take_return(&session, phase)?,
+            ReturnOrder::Drop { session, returned } => places.drop_return(&session, returned)?,
+        }
+        Ok((LauncherReply::Removed, None))
     }
 
     /// Gives the session's gate its way out and the link.

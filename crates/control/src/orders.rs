@@ -5,8 +5,10 @@
 //! it parses nothing.
 
 mod porter;
+mod workspace;
 
 pub(crate) use porter::{Baseline, BaselineEntry, PorterJob, PorterReply};
+pub(crate) use workspace::{ReturnOrder, Returned, WorkspaceOrder, WorkspaceWay};
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -214,6 +216,8 @@ pub(crate) enum LauncherRequest {
         /// Which.
         session: SessionId,
     },
+    /// What came out of a machine.
+    Return(ReturnOrder),
     /// Boot probes: of the level that is named, or of every level.
     Probe {
         /// Which; the answer has it alone.
@@ -324,6 +328,8 @@ pub(crate) enum GateRequest {
     Configure(Box<GateConfiguration>),
     /// Run a command; the message carries its stream.
     StartExec(Box<ExecOrder>),
+    /// Move a machine's workspace; the message carries the porter's end of it.
+    MoveWorkspace(WorkspaceOrder),
     /// Join a running command; the message carries the stream.
     JoinExec {
         /// Which.
@@ -371,6 +377,13 @@ pub(crate) enum GateEvent {
         exec: u64,
         /// Exit status, or 128 + signal.
         status: i32,
+    },
+    /// A workspace was moved, or why not.
+    WorkspaceMoved {
+        /// Which.
+        transfer: u64,
+        /// By the guest's word.
+        failure: Option<torno_guest_protocol::FileFailure>,
     },
     /// A request was refused; for the summary at the session's end.
     Refused {

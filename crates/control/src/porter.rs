@@ -6,7 +6,10 @@ mod apply;
 mod changes;
 mod copy;
 mod diff;
+mod pack;
+mod protected;
 mod tree;
+mod unpack;
 
 use crate::confine::{self, Reach};
 use crate::orders::{PorterJob, PorterReply};
@@ -46,8 +49,12 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
 fn writes(job: &PorterJob, at: usize) -> bool {
     match job {
         PorterJob::CopyIn { .. } => at == 1,
-        PorterJob::Apply { .. } => at == 0,
-        PorterJob::Search { .. } | PorterJob::Diff | PorterJob::Note | PorterJob::Count => false,
+        PorterJob::Apply { .. } | PorterJob::Unpack { .. } => at == 0,
+        PorterJob::Search { .. }
+        | PorterJob::Diff
+        | PorterJob::Note
+        | PorterJob::Count
+        | PorterJob::Pack { .. } => false,
     }
 }
 
@@ -89,6 +96,14 @@ fn do_job(job: PorterJob, descriptors: Vec<OwnedFd>) -> anyhow::Result<PorterRep
             Ok(PorterReply::Done {
                 changed: u32::try_from(changes.len()).unwrap_or(u32::MAX),
             })
+        }
+        PorterJob::Pack { bytes_max, hide } => {
+            let [directory, stream] = exactly(descriptors)?;
+            pack::write(&directory, stream, bytes_max, &hide)
+        }
+        PorterJob::Unpack { bytes_max, files } => {
+            let [target, before, stream] = exactly(descriptors)?;
+            unpack::read(&target, &before, stream, bytes_max, &files)
         }
         PorterJob::Diff => {
             let [original, changed, baseline, pipe] = exactly(descriptors)?;

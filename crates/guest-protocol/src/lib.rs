@@ -10,18 +10,24 @@
 //! - A decoder that failed once never yields a frame again.
 //! - A peer that sends more than its credit is an error, never a larger buffer.
 //! - An address of the pool is given to one name and never to another.
+//! - A tree has one spelling as an archive, and nothing of an archive that is none counts.
 //!
 //! Not here: what a frame does (`torno-guest`, the gate), and whether a name may be dialled (the
 //! notary decides from the canonical host).
 //!
-//! Start reading at [`message`], then [`frame`], [`flow`], [`dns`].
+//! Start reading at [`message`], then [`frame`], [`flow`], [`archive`], [`dns`].
 
+pub mod archive;
 pub mod dns;
 pub mod flow;
 pub mod frame;
 pub mod machine;
 pub mod message;
 
+pub use archive::{
+    ARCHIVE_PIECE_BYTES_MAX, ArchiveError, ArchivePiece, ArchiveReader, ArchiveWriter, FileName,
+    fuzz_archive,
+};
 pub use dns::{NamePool, fuzz_dns};
 pub use flow::{FlowError, ReceiveWindow, SendWindow, WINDOW_BYTES};
 pub use frame::{

@@ -19,7 +19,7 @@ pub use file::{
 pub use process::{ARGUMENTS_MAX, ProcessFailure, ProcessStatus, Signal, TerminalSize};
 
 /// The version both ends name in their `Hello`; ends of different versions don't talk.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// A numbered pair of byte streams on the link: an exec's or a request's own number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -183,6 +183,25 @@ pub enum HostMessage {
         /// It was cut: the program is to see a reset.
         reset: bool,
     },
+    /// Fills the empty workspace of a machine with the archive in the `File` data that follows up
+    /// to its end of file, then narrows it; answered by `WorkspaceFilled`.
+    FillWorkspace {
+        /// The new request.
+        request: RequestId,
+        /// Places that may be written, as the grant spells them; without a list, all.
+        write: Option<Vec<String>>,
+        /// Places that are hidden: what lies there did not come along.
+        hide: Vec<String>,
+    },
+    /// Sends the workspace as an archive: `File` data, end of file, `WorkspacePacked`.
+    PackWorkspace {
+        /// The new request.
+        request: RequestId,
+        /// A larger one is `too_large`.
+        bytes_max: u64,
+        /// Nothing runs any more when it is read: every process is killed first.
+        last: bool,
+    },
 }
 
 /// A wall that the agent itself raises before a program runs.
@@ -330,5 +349,15 @@ pub enum GuestMessage {
     ConnectionClosed {
         /// The connection.
         connection: ConnectionId,
+    },
+    /// The workspace holds what was sent, and its places are narrowed.
+    WorkspaceFilled {
+        /// The request.
+        request: RequestId,
+    },
+    /// All of the workspace was sent.
+    WorkspacePacked {
+        /// The request.
+        request: RequestId,
     },
 }

@@ -252,7 +252,9 @@ impl Agent {
             | HostMessage::StatPath { request, .. }
             | HostMessage::MakeDirectory { request, .. }
             | HostMessage::MovePath { request, .. }
-            | HostMessage::RemovePath { request, .. } => {
+            | HostMessage::RemovePath { request, .. }
+            | HostMessage::FillWorkspace { request, .. }
+            | HostMessage::PackWorkspace { request, .. } => {
                 self.start_request(request, message).await?
             }
         }

@@ -17,10 +17,10 @@ use crate::link::{LinkClosed, Sender};
 use crate::place::{Failure, Place};
 use crate::settings::Settings;
 use crate::stream::{Arrival, Inlet, Outlet};
-use crate::{verbs, walls};
+use crate::{verbs, walls, workspace};
 
 /// What the agent keeps of a request.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Request {
     pub(crate) inlet: Arc<Inlet>,
     pub(crate) outlet: Arc<Outlet>,
@@ -41,10 +41,14 @@ pub(crate) fn start(
     around: &Surroundings,
     done: mpsc::Sender<RequestId>,
 ) -> io::Result<Request> {
-    let request = Request {
-        inlet: Arc::default(),
-        outlet: Arc::default(),
-    };
+    let done = Done { id, done };
+    if matches!(
+        verb,
+        HostMessage::FillWorkspace { .. } | HostMessage::PackWorkspace { .. }
+    ) {
+        return workspace::start(verb, around, done);
+    }
+    let request = Request::default();
     let worker = Worker {
         id,
         settings: Arc::clone(&around.settings),
@@ -52,16 +56,23 @@ pub(crate) fn start(
         outlet: Arc::clone(&request.outlet),
         host: around.host.clone(),
         runtime: Handle::current(),
-        done: Done { id, done },
+        done,
     };
     around.nursery.start_thread(move || worker.run(&verb))?;
     Ok(request)
 }
 
 /// Tells the agent that a request is over, also when its thread panics or never starts.
-struct Done {
+pub(crate) struct Done {
     id: RequestId,
     done: mpsc::Sender<RequestId>,
+}
+
+impl Done {
+    /// Whose end it tells.
+    pub(crate) const fn id(&self) -> RequestId {
+        self.id
+    }
 }
 
 impl Drop for Done {
@@ -77,7 +88,7 @@ impl Drop for Done {
 }
 
 /// A request can stop without a last word: it was cancelled or the link is closed.
-enum Stop {
+pub(crate) enum Stop {
     Failed(Failure),
     Silent,
 }
@@ -183,6 +194,8 @@ impl Worker {
             | HostMessage::SendSignal { .. }
             | HostMessage::CancelRequest { .. }
             | HostMessage::CloseConnection { .. }
+            | HostMessage::FillWorkspace { .. }
+            | HostMessage::PackWorkspace { .. }
             | HostMessage::Shutdown {} => return Err(Stop::Silent),
         })
     }

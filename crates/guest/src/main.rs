@@ -35,6 +35,7 @@ mod terminal;
 mod tree;
 mod verbs;
 mod walls;
+mod workspace;
 
 use std::process::ExitCode;
 

@@ -47,6 +47,14 @@ pub enum Isolation {
     Vm,
 }
 
+impl Isolation {
+    /// A machine with a kernel of its own, which shares no directory with its host.
+    #[must_use]
+    pub const fn is_machine(self) -> bool {
+        matches!(self, Self::Microvm | Self::Vm)
+    }
+}
+
 /// How the workspace comes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

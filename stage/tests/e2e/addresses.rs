@@ -7,7 +7,7 @@
 mod cases;
 mod denied;
 
-use crate::stage::{LEVELS, Ran, missing};
+use crate::stage::{Ran, cannot};
 use cases::{Case, Right};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -15,6 +15,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 use torno_stage::account::Who;
 use torno_stage::daemon::Daemon;
+use torno_stage::level::told;
 use torno_stage::world::internet::{DOMAIN, Internet};
 
 /// LIMIT: how long a session may take to be there on a busy machine.
@@ -108,8 +109,8 @@ impl Apart {
 }
 
 fn at_each_level(story: &str, tell: impl Fn(&str)) {
-    for level in LEVELS {
-        match missing(Who::Caller, level) {
+    for &level in told() {
+        match cannot(Who::Caller, story, level) {
             None => tell(level),
             Some(why) => println!("SKIP: {story} at {level}: {why}"),
         }

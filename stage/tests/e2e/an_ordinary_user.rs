@@ -3,11 +3,12 @@
 //! administrator has left something out. That it does its work is in the stories that are told for
 //! both (`at_each_level_for_both`).
 
-use crate::stage::{LEVELS, at_each_level_as};
+use crate::stage::at_each_level_as;
 use std::collections::BTreeMap;
 use std::fs;
 use torno_stage::account::{Given, Who};
 use torno_stage::daemon::Daemon;
+use torno_stage::level::told;
 
 /// Children of the supervisor and itself, by role, with a reader of their `status`.
 fn processes(daemon: &Daemon) -> BTreeMap<String, u32> {
@@ -85,7 +86,7 @@ fn refused(given: Given, says: &str, fix: &str) {
         return;
     }
     let daemon = Daemon::of_user(given, "").unwrap();
-    for level in LEVELS {
+    for &level in told() {
         let run = [
             "run",
             "--workspace",

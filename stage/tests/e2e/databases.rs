@@ -5,13 +5,14 @@
 mod far_end;
 mod runs;
 
-use crate::stage::{LEVELS, Ran, Stage, missing};
+use crate::stage::{Ran, Stage, cannot};
 use far_end::{FarEnd, HOST, programs};
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use torno_stage::account::Who;
 use torno_stage::daemon::POLICY;
+use torno_stage::level::told;
 use torno_stage::unwalled::PYTHON;
 
 /// psql without Debian's wrapper, which wants its own directories.
@@ -73,8 +74,8 @@ fn at_each_level(story: &str, (bind, policy): (&[&str], &str), tell: impl Fn(&Da
         println!("SKIP: {story}: no PostgreSQL server is installed");
         return;
     }
-    for level in LEVELS {
-        if let Some(why) = missing(Who::Caller, level) {
+    for &level in told() {
+        if let Some(why) = cannot(Who::Caller, story, level) {
             println!("SKIP: {story} at {level}: {why}");
             continue;
         }

@@ -5,7 +5,7 @@
 
 mod requests;
 
-use crate::stage::{LEVELS, Stage, missing};
+use crate::stage::{Stage, cannot};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use requests::{Placeholders, line, sent};
@@ -17,10 +17,16 @@ use torno_policy::organisation::SHIPPED;
 use torno_policy::placeholder::Placeholder;
 use torno_stage::account::Who;
 use torno_stage::daemon::POLICY;
+use torno_stage::level::told;
 use torno_stage::unwalled::PYTHON;
 
 /// Requests at each level.
-const REQUESTS: [(&str, u32); 2] = [("container", 1000), ("gvisor", 200)];
+const REQUESTS: [(&str, u32); 4] = [
+    ("container", 1000),
+    ("gvisor", 200),
+    ("microvm", 100),
+    ("vm", 100),
+];
 /// An organisation that forbids, and one that asks.
 const ORGANISATION: &str = r#"
 @id("no-delete")
@@ -97,8 +103,8 @@ for line in open('requests.jsonl'):
 // ATTACK: 243
 #[test]
 fn each_live_decision_is_explained_by_the_same_layer_and_rule() {
-    for level in LEVELS {
-        if let Some(why) = missing(Who::Caller, level) {
+    for &level in told() {
+        if let Some(why) = cannot(Who::Caller, "explain is what is enforced", level) {
             println!("SKIP: explain is what is enforced at {level}: {why}");
             continue;
         }

@@ -47,6 +47,7 @@ mod kill_cuts_a_live_stream;
 mod kill_ends_the_porters;
 mod ledger;
 mod limits;
+mod machine_workspaces;
 mod machines;
 mod machines_by_kvm;
 mod nothing_of_a_request_is_written_down;

@@ -3,17 +3,15 @@
 
 use crate::search;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Output;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 use torno_stage::account::Who;
 use torno_stage::daemon::{self, Daemon};
+use torno_stage::level::{self, told};
 use torno_stage::witness::{self, Witness};
 use torno_stage::world::World;
-
-/// The levels of this version.
-pub(crate) const LEVELS: [&str; 2] = ["container", "gvisor"];
 
 /// A world, a daemon, and everything that sandboxes said.
 pub(crate) struct Stage {
@@ -72,7 +70,7 @@ impl Stage {
             files: RefCell::new(b"files:\n".to_vec()),
             collected: RefCell::default(),
             witness,
-            seen_in_part: Cell::new(false),
+            seen_in_part: Cell::new(level::named().is_some_and(level::is_machine)),
         }
     }
 
@@ -137,10 +135,8 @@ impl Stage {
     /// The story is over, told at no level in particular: see [`Self::end_at`].
     #[track_caller]
     pub(crate) fn end(self) {
-        let works = LEVELS
-            .into_iter()
-            .find(|level| missing(Who::Caller, level).is_none());
-        self.end_at(works.unwrap());
+        let works = |level: &&&str| missing(Who::Caller, level).is_none();
+        self.end_at(told().iter().find(works).unwrap());
     }
 
     /// The story is over: no canary in what sandboxes said and wrote, between them and their gates
@@ -161,7 +157,7 @@ pub(crate) fn at_each_level(story: &str, tell: impl Fn(&Stage, &str)) {
 /// The same, with further lines of the operator's `upstreams.toml`.
 #[track_caller]
 pub(crate) fn at_each_level_with(story: &str, upstreams: &str, tell: impl Fn(&Stage, &str)) {
-    for level in LEVELS {
+    for level in told() {
         at_level_as((Who::Caller, upstreams), story, level, |stage| {
             tell(stage, level);
         });
@@ -178,79 +174,91 @@ pub(crate) fn at_each_level_for_both(story: &str, tell: impl Fn(&Stage, &str)) {
 #[track_caller]
 pub(crate) fn at_each_level_as(whom: &[Who], story: &str, tell: impl Fn(Who, &Stage, &str)) {
     for who in whom {
-        for level in LEVELS {
+        for level in told() {
             at_level_as((*who, ""), story, level, |stage| tell(*who, stage, level));
         }
     }
 }
 
-/// Tells a story at one level.
+/// Tells a story at one level; a run at another one leaves it to the others.
 #[track_caller]
 pub(crate) fn at_level(story: &str, level: &str, tell: impl Fn(&Stage)) {
+    if level::named().is_some_and(|named| named != level) {
+        return;
+    }
     at_level_as((Who::Caller, ""), story, level, tell);
 }
 
 /// The same at a level with a kernel of its own. What it says to its gate is on no network that
 /// could be read, and its search begins with a sandbox of another level, which has a workspace.
 #[track_caller]
-pub(crate) fn at_machine(story: &str, level: &str, tell: impl Fn(&Stage)) {
-    println!("{story}: {level}");
-    match missing_at(level) {
-        None => {
-            let stage = Stage::new();
-            tell(&stage);
-            stage.is_not_seen_whole("a machine's connections are carried over its link");
-            stage.end();
+pub(crate) fn at_machine(story: &str, levels: &[&str], tell: impl Fn(&Stage, &str)) {
+    // A run of one level tells of every machine at that one, or of none.
+    let levels = match level::named() {
+        Some(named) if level::is_machine(named) => vec![named],
+        Some(_) => Vec::new(),
+        None => levels.to_vec(),
+    };
+    for level in levels {
+        println!("{story}: {level}");
+        match cannot(Who::Caller, story, level) {
+            None => {
+                let stage = Stage::new();
+                tell(&stage, level);
+                stage.is_not_seen_whole(CARRIED);
+                stage.end();
+                println!("TOLD: {story} at {level}");
+            }
+            Some(why) => println!("SKIP: {story} at {level}: {why}"),
         }
-        Some(why) => println!("SKIP: {story} at {level}: {why}"),
     }
 }
 
-/// What is missing for a machine here.
-fn missing_at(level: &str) -> Option<String> {
-    let daemon = Daemon::bare("").unwrap();
-    daemon::works(&daemon, level).unwrap().err()
+/// Why the witness reads nothing of a machine.
+const CARRIED: &str = "a machine's connections are carried over its link";
+
+/// Why a story can't be told: it is left out at the level, or the level doesn't work here.
+pub(crate) fn cannot(who: Who, story: &str, level: &str) -> Option<String> {
+    let left_out = level::left_out(story, level).map(str::to_owned);
+    left_out.or_else(|| missing(who, level))
 }
 
 #[track_caller]
 fn at_level_as((who, upstreams): (Who, &str), story: &str, level: &str, tell: impl Fn(&Stage)) {
     // Shown when the story fails.
     println!("{story}: {level}, run by {}", who.name());
-    match missing(who, level) {
+    let named = match who {
+        Who::Caller => story.to_owned(),
+        Who::User => format!("{story}, not root,"),
+    };
+    match cannot(who, &named, level) {
         None => {
             let stage = Stage::of(who, upstreams);
             tell(&stage);
             stage.end_at(level);
+            println!("TOLD: {named} at {level}");
         }
-        Some(why) => match who {
-            Who::Caller => println!("SKIP: {story} at {level}: {why}"),
-            Who::User => println!("SKIP: {story} at {level}, not root: {why}"),
-        },
+        Some(why) => println!("SKIP: {named} at {level}: {why}"),
     }
 }
 
 /// The levels, and what each lacks here.
-type Found = Vec<(&'static str, Option<String>)>;
+type Found = BTreeMap<String, Option<String>>;
 
 /// What is missing for a level here. Looked up once: a level does not come and go.
 pub(crate) fn missing(who: Who, level: &str) -> Option<String> {
-    static CALLERS: OnceLock<Found> = OnceLock::new();
-    static USERS: OnceLock<Found> = OnceLock::new();
+    static CALLERS: Mutex<Found> = Mutex::new(Found::new());
+    static USERS: Mutex<Found> = Mutex::new(Found::new());
     let found = match who {
         Who::Caller => &CALLERS,
         Who::User => &USERS,
     };
-    let found = found.get_or_init(|| match Daemon::bare_as(who, "") {
-        Ok(daemon) => LEVELS
-            .map(|level| (level, daemon::works(&daemon, level).unwrap().err()))
-            .to_vec(),
-        // No daemon at all: every level is missing, which CI's list of skips doesn't allow.
-        Err(error) => LEVELS
-            .map(|level| (level, Some(format!("{error:#}"))))
-            .to_vec(),
-    });
-    found
-        .iter()
-        .find(|(name, _)| *name == level)
-        .and_then(|(_, why)| why.clone())
+    // A story that failed meanwhile has left the table as it was.
+    let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+    let look = || match Daemon::bare_as(who, "") {
+        Ok(daemon) => daemon::works(&daemon, level).unwrap().err(),
+        // No daemon at all: the level is missing, which CI's list of skips doesn't allow.
+        Err(error) => Some(format!("{error:#}")),
+    };
+    found.entry(level.to_owned()).or_insert_with(look).clone()
 }

@@ -4,7 +4,7 @@
 
 mod far_end;
 
-use crate::stage::{LEVELS, Ran, Stage, missing};
+use crate::stage::{Ran, Stage, cannot};
 use far_end::{FarEnd, HOST};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
@@ -12,6 +12,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 use torno_stage::account::Who;
 use torno_stage::daemon::POLICY;
+use torno_stage::level::told;
 use torno_stage::unwalled::PYTHON;
 
 const RULES: &str = r#"
@@ -143,8 +144,8 @@ impl Sockets {
 }
 
 fn at_each_level(story: &str, tell: impl Fn(&Sockets)) {
-    for level in LEVELS {
-        if let Some(why) = missing(Who::Caller, level) {
+    for &level in told() {
+        if let Some(why) = cannot(Who::Caller, story, level) {
             println!("SKIP: {story} at {level}: {why}");
             continue;
         }

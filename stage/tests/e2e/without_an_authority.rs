@@ -2,9 +2,10 @@
 //! A gate that can't make what it needs to look into TLS starts no session: there is no other way
 //! out that it could fall back to.
 
-use crate::stage::{LEVELS, missing};
+use crate::stage::cannot;
 use torno_stage::account::Who;
 use torno_stage::daemon::Daemon;
+use torno_stage::level::told;
 
 /// PEM by its look, and no certificate.
 const GARBAGE: &str =
@@ -18,8 +19,8 @@ fn a_gate_that_can_not_be_set_up_is_a_session_that_does_not_start() {
     std::fs::write(&root, GARBAGE).unwrap();
     let upstreams = format!("[[root]]\nfile = \"{}\"\n", root.display());
     let daemon = Daemon::bare(&upstreams).unwrap();
-    for level in LEVELS {
-        if let Some(why) = missing(Who::Caller, level) {
+    for &level in told() {
+        if let Some(why) = cannot(Who::Caller, "a gate without roots", level) {
             println!("SKIP: a gate without roots at {level}: {why}");
             continue;
         }

@@ -270,6 +270,7 @@ fn summary() -> Summary {
     Summary {
         refused: vec![("GET https://evil.test\u{1b}[2K".into(), 3, refusal())],
         changed: 1,
+        left_inside: None,
     }
 }
 

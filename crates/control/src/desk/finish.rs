@@ -4,7 +4,7 @@
 
 use super::session::Life;
 use super::start::{internal, of_refusal, out_of_turn};
-use super::{Desk, workspace};
+use super::{Desk, transfer, workspace};
 use crate::orders::{LauncherReply, LauncherRequest, Order};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -31,6 +31,7 @@ pub(super) async fn end(desk: &Rc<Desk>, session: &SessionId, cause: EndCause) {
     if !desk.sessions.begin_ending(session) {
         return;
     }
+    transfer::bring_at_end(desk, session, cause).await;
     destroy(desk, session).await;
     let end = |ticket| DeskMessage::End {
         ticket,
@@ -103,6 +104,8 @@ pub(super) async fn kill(
             let count = counts.remove(&id).unwrap_or((0, u32::MAX));
             killed.push(kill_one(desk, &id, (recorded.as_ref().ok(), count), began).await?);
         } else {
+            // Somebody else's end may still be bringing files out.
+            cut(desk, &id).await;
             desk.sessions.wait_over(&id).await;
             killed.extend(desk.sessions.receipts(Some(&id)));
         }
@@ -170,6 +173,17 @@ async fn kill_one(
     });
     desk.sessions.over(id, Life::Killed);
     Ok(receipt)
+}
+
+/// Gate and porters of a session that ends by itself, when a kill comes meanwhile.
+async fn cut(desk: &Desk, session: &SessionId) {
+    let end = Order::EndGate {
+        session: session.clone(),
+    };
+    if let Err(error) = desk.order(&end).await {
+        tracing::error!("gate of {session}: {error:#}");
+    }
+    end_porters(desk, session).await;
 }
 
 /// Nothing of a killed session goes on being copied in or brought back.

@@ -10,6 +10,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use tokio::sync::Notify;
 use torno_control_api::channel::Channel;
+use torno_guest_protocol::FileFailure;
 
 /// LIMIT: how long a gate may take to make its CA, and a guest to answer. A loaded machine starts
 /// a gVisor sandbox in two seconds; a guest that lies gets no longer than this.
@@ -27,6 +28,8 @@ struct Reached {
     gone: bool,
     /// Commands that ended: number → status.
     ended: BTreeMap<u64, i32>,
+    /// Transfers that ended: number → why it failed, if it did.
+    moved: BTreeMap<u64, Option<FileFailure>>,
 }
 
 /// One gate.
@@ -61,6 +64,12 @@ impl Gate {
             GateEvent::Ready { ca_pem } => reached.ca_pem = Some(ca_pem),
             GateEvent::GuestReady => reached.guest = true,
             GateEvent::Unusable { message } => reached.unusable = Some(message),
+            GateEvent::WorkspaceMoved { transfer, failure } => {
+                reached.moved.insert(transfer, failure);
+                if reached.moved.len() > ENDED_MAX {
+                    reached.moved.pop_first();
+                }
+            }
             GateEvent::ExecEnded { .. } | GateEvent::Refused { .. } => {}
         }
         drop(reached);
@@ -80,12 +89,21 @@ impl Gate {
 
     /// Waits for a command's end; nothing when the gate is gone before.
     pub(super) async fn exec_ended(&self, exec: u64) -> Option<i32> {
+        self.take(|reached| reached.ended.remove(&exec)).await
+    }
+
+    /// Waits for a transfer's end, and why it failed; nothing when the gate is gone before.
+    pub(super) async fn moved(&self, transfer: u64) -> Option<Option<FileFailure>> {
+        self.take(|reached| reached.moved.remove(&transfer)).await
+    }
+
+    async fn take<T>(&self, mut take: impl FnMut(&mut Reached) -> Option<T>) -> Option<T> {
         loop {
             let changed = self.changed.notified();
             {
                 let mut reached = self.reached.borrow_mut();
-                if let Some(status) = reached.ended.remove(&exec) {
-                    return Some(status);
+                if let Some(taken) = take(&mut reached) {
+                    return Some(taken);
                 }
                 if reached.gone {
                     return None;

@@ -8,6 +8,7 @@
 //! One task brings a session over: whoever moves it to Ending first.
 
 use super::gates::Gate;
+use super::transfer::Carried;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -63,6 +64,12 @@ pub(super) struct Session {
     pub(super) environment: Vec<(String, String)>,
     /// Its sandbox has ended by itself.
     sandbox_ended: bool,
+    /// How its workspace is carried, where it lies in a machine's memory.
+    pub(super) carried: Option<Carried>,
+    /// Somebody looks at what came out of its machine.
+    pub(super) is_seen: bool,
+    /// Why what it changed is lost with its machine.
+    pub(super) left_inside: Option<String>,
     /// Running commands.
     commands: BTreeMap<u64, Vec<String>>,
     next_exec: u64,
@@ -106,6 +113,9 @@ impl Sessions {
             gate: None,
             environment: Vec::new(),
             sandbox_ended: false,
+            carried: None,
+            is_seen: false,
+            left_inside: None,
             commands: BTreeMap::new(),
             next_exec: 1,
             refused: BTreeMap::new(),
@@ -254,10 +264,16 @@ impl Sessions {
 }
 
 impl Session {
+    /// Takes the next number of the session's link: commands and transfers are one row.
+    pub(super) fn take_number(&mut self) -> u64 {
+        let number = self.next_exec;
+        self.next_exec += 1;
+        number
+    }
+
     /// Takes the next command's number.
     pub(super) fn add_command(&mut self, argv: Vec<String>) -> u64 {
-        let exec = self.next_exec;
-        self.next_exec += 1;
+        let exec = self.take_number();
         self.commands.insert(exec, argv);
         self.idle_since = None;
         exec
@@ -304,6 +320,7 @@ impl Session {
         Summary {
             refused,
             changed: self.files_changed,
+            left_inside: self.left_inside.clone(),
         }
     }
 

@@ -2,9 +2,10 @@
 //! Results come back under a person's eye: `diff` and `apply` of a workspace copy, by a porter.
 //! What the porter writes goes to the client by a pipe that the desk only passes on.
 
+use super::session::{Life, Session};
 use super::start::internal;
-use super::{Desk, porters};
-use crate::orders::{LauncherReply, LauncherRequest, PorterJob, PorterReply};
+use super::{Desk, porters, transfer};
+use crate::orders::{LauncherReply, LauncherRequest, PorterJob, PorterReply, Returned};
 use anyhow::{Context, anyhow};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::os::fd::{AsFd, OwnedFd};
@@ -41,6 +42,46 @@ pub(super) async fn stream(
                 .to_owned(),
         });
     }
+    let changed = changed(desk, session).await?;
+    let baseline = desk.baseline(session, false).map_err(|e| internal(&e))?;
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)
+        .context("pipe")
+        .map_err(|e| internal(&e))?;
+    let (desk, session) = (Rc::clone(desk), session.clone());
+    tokio::task::spawn_local(async move {
+        let (changed, is_seen) = changed;
+        let give = [
+            original.as_fd(),
+            changed.as_fd(),
+            baseline.as_fd(),
+            writer.as_fd(),
+        ];
+        if let Err(error) = porters::run(&desk, &session, caller, &job, &give).await {
+            tracing::error!("porter: {error:#}");
+        }
+        if is_seen {
+            transfer::forget(&desk, &session, Returned::Seen).await;
+        }
+    });
+    Ok(reader)
+}
+
+/// What a session has in its workspace, and whether that was brought out to be looked at once.
+async fn changed(desk: &Desk, session: &SessionId) -> Result<(OwnedFd, bool), Failure> {
+    let about = |row: &mut Session| (row.carried.is_some(), row.life);
+    let known = desk.sessions.with(session, about);
+    if known == Some((true, Life::Ending)) {
+        // What it changed is on its way.
+        desk.sessions.wait_over(session).await;
+    }
+    let lost = desk.sessions.with(session, |row| row.left_inside.clone());
+    if let Some(why) = lost.flatten() {
+        return Err(transfer::not_brought(session, &why));
+    }
+    if known == Some((true, Life::Running)) {
+        let seen = transfer::bring_seen(desk, session).await?;
+        return Ok((seen, true));
+    }
     let open = LauncherRequest::OpenWorkspace {
         session: session.clone(),
     };
@@ -65,23 +106,7 @@ pub(super) async fn stream(
         _ => None,
     };
     let changed = changed.ok_or_else(|| internal(&anyhow!("no workspace directory came")))?;
-    let baseline = desk.baseline(session, false).map_err(|e| internal(&e))?;
-    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)
-        .context("pipe")
-        .map_err(|e| internal(&e))?;
-    let (desk, session) = (Rc::clone(desk), session.clone());
-    tokio::task::spawn_local(async move {
-        let give = [
-            original.as_fd(),
-            changed.as_fd(),
-            baseline.as_fd(),
-            writer.as_fd(),
-        ];
-        if let Err(error) = porters::run(&desk, &session, caller, &job, &give).await {
-            tracing::error!("porter: {error:#}");
-        }
-    });
-    Ok(reader)
+    Ok((changed, false))
 }
 
 /// Counts what an ended session changed in its copy, for its summary. A count that fails is 0 and

@@ -36,6 +36,7 @@ pub(super) struct Courier {
     serve: Serve,
     outgoing: mpsc::Sender<Bytes>,
     table: Mutex<Table>,
+    is_closed: AtomicBool,
 }
 
 #[derive(Default)]
@@ -59,7 +60,13 @@ impl Courier {
             serve,
             outgoing,
             table: Mutex::default(),
+            is_closed: AtomicBool::new(false),
         }
+    }
+
+    /// Serves no further connection: each is closed as soon as it is opened.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
     }
 
     /// A program has dialled.
@@ -91,7 +98,9 @@ impl Courier {
             grown,
         };
         tokio::spawn(carry.run(far, queue));
-        (self.serve)(stream, entry);
+        if !self.is_closed.load(Ordering::Acquire) {
+            (self.serve)(stream, entry);
+        }
         Ok(())
     }
 

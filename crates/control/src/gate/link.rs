@@ -4,6 +4,7 @@
 //! link, and with it the sandbox.
 
 use super::courier::{Courier, Serve};
+use super::transfer::{self, Transfers};
 use anyhow::{Context, bail, ensure};
 use bytes::{Bytes, BytesMut};
 use std::collections::BTreeMap;
@@ -55,6 +56,8 @@ pub(super) struct Link {
     /// Carries connections, where the stack is a machine's own.
     courier: Option<Arc<Courier>>,
     execs: Mutex<BTreeMap<ExecId, ExecRow>>,
+    /// Carries a workspace, where it lies in a machine's memory.
+    pub(super) transfers: Transfers,
 }
 
 /// What a started command's task holds.
@@ -79,6 +82,7 @@ pub(super) async fn open(
         outgoing,
         courier,
         execs: Mutex::default(),
+        transfers: Transfers::default(),
     });
     tokio::spawn(write(to_guest, queue));
     link.say(&HostMessage::Hello {
@@ -149,7 +153,7 @@ impl Link {
         self.execs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn send(&self, frame: BytesMut) -> anyhow::Result<()> {
+    pub(super) async fn send(&self, frame: BytesMut) -> anyhow::Result<()> {
         self.outgoing
             .send(frame.freeze())
             .await
@@ -232,6 +236,9 @@ impl Link {
 
     /// One frame of the guest.
     fn take(&self, frame: Frame<GuestMessage>) -> anyhow::Result<()> {
+        if transfer::is_carried(&frame) {
+            return self.transfers.take(frame);
+        }
         match frame {
             Frame::Data {
                 channel,
@@ -307,6 +314,13 @@ impl Link {
         Ok(())
     }
 
+    /// Serves no further connection of a machine.
+    pub(super) fn close_way_out(&self) {
+        if let Some(courier) = &self.courier {
+            courier.close();
+        }
+    }
+
     fn courier(&self) -> anyhow::Result<&Arc<Courier>> {
         let courier = self.courier.as_ref();
         courier.context("the guest carries connections, which come by sockets here")
@@ -342,7 +356,14 @@ impl Link {
             GuestMessage::Hello { .. } | GuestMessage::MachineUnusable { .. } => {
                 bail!("the guest said hello twice")
             }
-            // Nothing here asks for files yet, so an answer to that is out of order.
+            GuestMessage::WorkspaceFilled { request }
+            | GuestMessage::WorkspacePacked { request } => {
+                self.transfers.answer(request, Ok(()))?;
+            }
+            GuestMessage::RequestFailed { request, code, .. } => {
+                self.transfers.answer(request, Err(code))?;
+            }
+            // Nothing here asks for single files yet, so an answer to that is out of order.
             other => bail!("the guest answered what was not asked: {}", kind_of(&other)),
         }
         Ok(())
@@ -364,6 +385,8 @@ fn kind_of(message: &GuestMessage) -> &'static str {
         | GuestMessage::DirectoryMade { .. }
         | GuestMessage::PathMoved { .. }
         | GuestMessage::PathRemoved { .. }
+        | GuestMessage::WorkspaceFilled { .. }
+        | GuestMessage::WorkspacePacked { .. }
         | GuestMessage::RequestFailed { .. } => "file answer",
         GuestMessage::ConnectionOpened { .. } | GuestMessage::ConnectionClosed { .. } => {
             "connection"

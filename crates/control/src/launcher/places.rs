@@ -3,6 +3,8 @@
 //! install phase. What lies in them was written by workloads: it is walked by handle, and no link
 //! is followed.
 
+mod returned;
+
 use super::over::Over;
 use super::removal::remove_tree;
 use super::sandboxes::Failed;

@@ -181,6 +181,8 @@ impl Sandboxes {
             Some(booted) => booted,
             None => {
                 let workspace = match shape.workspace() {
+                    // Its copy goes in over the link.
+                    WorkspaceMode::Copy if shape.is_machine() => None,
                     WorkspaceMode::Copy => Some(self.places.open(&session, phase)?),
                     WorkspaceMode::Bind => bound,
                     WorkspaceMode::None => None,

@@ -129,6 +129,11 @@ impl Shape {
         self.isolation
     }
 
+    /// It has a kernel of its own, and shares no directory with the host.
+    pub(super) fn is_machine(&self) -> bool {
+        self.isolation.is_machine()
+    }
+
     /// How the workspace comes in.
     pub(super) fn workspace(&self) -> WorkspaceMode {
         self.workspace

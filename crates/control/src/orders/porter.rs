@@ -26,6 +26,21 @@ pub(crate) enum PorterJob {
         /// What to look for.
         fingerprints: Vec<torno_notary_protocol::desk::Fingerprint>,
     },
+    /// Write the one directory as an archive to the stream that comes second.
+    Pack {
+        /// Bytes that may be sent.
+        bytes_max: u64,
+        /// Places of which only that they are there is said.
+        hide: Vec<String>,
+    },
+    /// Unpack what comes on the third descriptor into the first, which is empty; what the rules
+    /// keep from programs is taken from the second.
+    Unpack {
+        /// Bytes that may come.
+        bytes_max: u64,
+        /// What programs may have changed.
+        files: torno_policy::grant::FileRules,
+    },
     /// Compare: original, changed, baseline, pipe to write the diff to.
     Diff,
     /// Bring back: target, changed, baseline, pipe for the report.

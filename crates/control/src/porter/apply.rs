@@ -104,7 +104,7 @@ fn bring_one(target: &OwnedFd, changed: &OwnedFd, change: &Change) -> anyhow::Re
 }
 
 /// The directory of a path beneath `target`, made where it is missing, and the last name.
-fn parent<'p>(target: &OwnedFd, path: &'p str) -> anyhow::Result<(OwnedFd, &'p str)> {
+pub(super) fn parent<'p>(target: &OwnedFd, path: &'p str) -> anyhow::Result<(OwnedFd, &'p str)> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let open =

@@ -7,10 +7,11 @@ use super::archive::Archive;
 use super::parts::{MachineParts, Module};
 use crate::facts::HostFacts;
 use crate::network::{self, CAPTURE_PORT, PROXY_PORT, RULESET};
+use crate::plan::rules::WorkspaceRules;
 use crate::plan::{PlanError, TreeStep, oci, relative, tree};
 use crate::spec::{SandboxSpec, Workspace};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use torno_guest_protocol::{
     MACHINE_INIT, MACHINE_MODULES, MACHINE_SETUP_PATH, MACHINE_TREE, MachineEnd, MachineFile,
     MachineLink, MachineMount, MachineNetwork, MachineSetup,
@@ -130,7 +131,12 @@ fn setup(
 ) -> Result<MachineSetup, PlanError> {
     let nft = facts.nft.as_deref().filter(|nft| nft.starts_with("/usr"));
     let nft = nft.ok_or(PlanError::NftMissing)?;
-    let mounts = oci::places(spec, crate::runtime::RuntimeKind::Crun);
+    // However it is filled, the workspace lies in the machine's memory.
+    let in_memory = SandboxSpec {
+        workspace: Workspace::None,
+        ..spec.clone()
+    };
+    let mounts = oci::places(&in_memory, crate::runtime::RuntimeKind::Crun);
     Ok(MachineSetup {
         arguments: spec.guest_arguments.clone(),
         modules,
@@ -172,8 +178,8 @@ fn mount(place: &Value) -> Option<MachineMount> {
 /// Whether the workload's directory is one that this level can make.
 pub(super) fn check_workspace(spec: &SandboxSpec) -> Result<(), PlanError> {
     match spec.workspace {
-        Workspace::None => Ok(()),
-        Workspace::Copy => Err(PlanError::NotInMachine(PathBuf::from("/workspace"))),
+        // A copy is carried in over the link, and its rules with it.
+        Workspace::None | Workspace::Copy => Ok(WorkspaceRules::parse(&spec.files).map(drop)?),
         Workspace::Bind => Err(PlanError::BindUnavailable(spec.level.name())),
     }
 }

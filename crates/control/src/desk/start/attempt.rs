@@ -5,6 +5,7 @@
 use super::super::Desk;
 use super::super::gates::Gate;
 use super::super::session::Life;
+use super::super::transfer::{self, Carried};
 use super::tripwires;
 use super::{Given, internal, out_of_turn};
 use crate::orders::{
@@ -49,14 +50,31 @@ impl Attempt<'_> {
         let gate = self.gate().await?;
         let ca_pem = gate.ca_pem().await.map_err(|e| internal(&e))?;
         self.still_starting()?;
-        let (hidden, bound) = self.workspace(given.workspace, fingerprints).await?;
+        let (hidden, filled) = self.workspace(given.workspace, fingerprints).await?;
+        let (bound, copy) = filled.split();
         for (place, shape) in &hidden {
             let (place, shape) = (place.clone(), shape.clone());
             self.note(SessionNote::Hidden { place, shape }).await?;
         }
         self.sandbox(Phase::Locked, ca_pem, bound).await?;
         gate.guest().await.map_err(|e| internal(&e))?;
+        self.carry_in(&gate, Phase::Locked, copy).await?;
         Ok(hidden)
+    }
+
+    /// Where the sandbox is a machine, its workspace goes in over the link.
+    pub(super) async fn carry_in(
+        &self,
+        gate: &Gate,
+        phase: Phase,
+        copy: Option<OwnedFd>,
+    ) -> Result<(), Failure> {
+        let shape = &self.begun.grant.sandbox;
+        let Some(carried) = Carried::of(shape, (self.isolation, phase), copy) else {
+            return Ok(());
+        };
+        self.still_starting()?;
+        transfer::fill(self.desk, self.session, self.caller, (gate, carried)).await
     }
 
     /// Has something of the start written down.

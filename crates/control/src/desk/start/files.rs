@@ -15,19 +15,39 @@ use torno_policy::grant::WorkspaceMode;
 use torno_policy::names::SessionId;
 use torno_policy::standing::Phase;
 
+/// What a workspace is filled with.
+pub(super) enum Filled {
+    Nothing,
+    /// The person's own directory.
+    Bound(OwnedFd),
+    /// The private copy.
+    Copy(OwnedFd),
+}
+
+impl Filled {
+    /// What the launcher is given, and what is carried in if the sandbox is a machine.
+    pub(super) fn split(self) -> (Option<OwnedFd>, Option<OwnedFd>) {
+        match self {
+            Self::Nothing => (None, None),
+            Self::Bound(directory) => (Some(directory), None),
+            Self::Copy(copy) => (None, Some(copy)),
+        }
+    }
+}
+
 /// What was hidden: place and shape.
 type Hidden = Vec<(String, String)>;
 
 impl Attempt<'_> {
-    /// Fills the workspace. Returns what was hidden, and the directory to bind, if it is bound.
+    /// Fills the workspace. Returns what was hidden, and what the workspace is.
     pub(super) async fn workspace(
         &self,
         source: Option<OwnedFd>,
         fingerprints: &[Fingerprint],
-    ) -> Result<(Hidden, Option<OwnedFd>), Failure> {
+    ) -> Result<(Hidden, Filled), Failure> {
         let mode = self.begun.grant.sandbox.workspace;
         if mode == WorkspaceMode::None {
-            return Ok((Vec::new(), None));
+            return Ok((Vec::new(), Filled::Nothing));
         }
         let target = self.prepare(Phase::Locked).await?;
         let source = source.ok_or_else(workspace_missing)?;
@@ -43,13 +63,13 @@ impl Attempt<'_> {
                 &[source.as_fd()],
             )
             .await;
-            return Ok((hidden(reply)?, Some(source)));
+            return Ok((hidden(reply)?, Filled::Bound(source)));
         }
         let hidden = self.copy_in(&source, &target, None, fingerprints).await?;
         if self.begun.phase == Phase::Install {
             self.bring_install_results(&target).await?;
         }
-        Ok((hidden, None))
+        Ok((hidden, Filled::Copy(target)))
     }
 
     /// Has a porter copy a tree, or only some files of it, and note what lay there.

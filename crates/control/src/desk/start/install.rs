@@ -4,7 +4,7 @@
 //! everything else. Then it is locked, one-way: its gate's process and every process of its
 //! sandbox end, and only files cross.
 
-use super::super::porters;
+use super::super::{porters, transfer};
 use super::attempt::Attempt;
 use super::files::workspace_missing;
 use super::{internal, of_refusal, out_of_turn};
@@ -45,7 +45,11 @@ impl Attempt<'_> {
             .await?;
         self.sandbox(Phase::Install, ca_pem, None).await?;
         gate.guest().await.map_err(|e| internal(&e))?;
+        self.carry_in(&gate, Phase::Install, Some(target)).await?;
         self.run_commands(install, &gate, output.as_ref()).await?;
+        // Only files cross, and they lie in the machine's memory.
+        let brought = transfer::bring_last(self.desk, self.session).await;
+        brought.map_err(|e| transfer::not_brought(self.session, &format!("{e:#}")))?;
         self.lock().await
     }
 

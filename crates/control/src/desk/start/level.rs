@@ -46,14 +46,6 @@ pub(super) async fn choose(desk: &Desk, wanted: &StartSession) -> Result<ProbeRe
         hint: "mend the policy file; `torno policy check` shows the place".to_owned(),
     })?;
     let asked = wanted.isolation.unwrap_or(grant.sandbox.isolation);
-    if grant.install.is_some() && matches!(asked, Isolation::Microvm | Isolation::Vm) {
-        return Err(Failure {
-            code: "isolation_unavailable".to_owned(),
-            message: "a machine has no workspace yet, so what `[install]` brings would be lost"
-                .to_owned(),
-            hint: "choose gvisor or container, or take [install] out".to_owned(),
-        });
-    }
     let levels = probed(
         desk,
         Some(asked).filter(|level| *level != Isolation::Strongest),

@@ -192,3 +192,18 @@ async fn an_answer_waits_for_the_guests_credit() {
     assert!(matches!(rig.said().await, Frame::Data { bytes, .. } if bytes.len() == 1));
     drop(writing.await.unwrap());
 }
+
+#[tokio::test]
+async fn after_the_end_of_a_session_what_is_dialled_is_closed_and_served_by_nobody() {
+    let mut rig = Rig::new();
+    rig.courier.close();
+    let proxy = Entry::Proxy {};
+    rig.courier.open(ConnectionId(0), proxy).unwrap();
+    let end = Frame::EndOfFile {
+        channel: ConnectionId(0).into(),
+        stream: Stream::Inward,
+    };
+    assert_eq!(rig.said().await, end);
+    assert_eq!(rig.said().await, closes(0, false));
+    assert!(rig.served.try_recv().is_err());
+}

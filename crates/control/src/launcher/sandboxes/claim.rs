@@ -44,6 +44,7 @@ impl Sandboxes {
             return Ok(None);
         }
         let workspace = match shape.workspace() {
+            WorkspaceMode::Copy if shape.is_machine() => None,
             WorkspaceMode::Copy => Some(entry.make_workspace()?),
             WorkspaceMode::Bind | WorkspaceMode::None => None,
         };
@@ -81,7 +82,7 @@ impl Sandboxes {
         let spec = shape.spec(own, &identity, self.guest()?)?;
         let plan = self.plan(&spec)?;
         let mut workspace = None;
-        if shape.workspace() == WorkspaceMode::Copy {
+        if shape.workspace() == WorkspaceMode::Copy && !shape.is_machine() {
             if !self
                 .places
                 .adopt(session, phase, &waiting.entry.workspace())?
