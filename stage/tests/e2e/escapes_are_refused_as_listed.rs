@@ -51,9 +51,7 @@ fn every_escape_is_refused_as_listed() {
 #[test]
 fn every_escape_is_refused_as_listed_in_a_machine() {
     // Level `vm` boots the same kernel with the same agent; the campaign tells it too.
-    at_machine("escapes", "microvm", |stage| {
-        escapes_are_refused(stage, "microvm");
-    });
+    at_machine("escapes", &["microvm"], escapes_are_refused);
 }
 
 fn escapes_are_refused(stage: &Stage, level: &str) {

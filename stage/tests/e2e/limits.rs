@@ -26,21 +26,21 @@ fn each_limit_holds_and_a_neighbour_goes_on() {
 // ATTACK: 158
 #[test]
 fn each_limit_of_a_machine_holds_and_a_neighbour_goes_on() {
-    at_machine("limits", "microvm", |stage| limits_hold(stage, "microvm"));
+    at_machine("limits", &["microvm"], limits_hold);
 }
 
 #[test]
 fn wall_and_idle_end_a_machine() {
-    at_machine("wall and idle", "microvm", |stage| {
+    at_machine("wall and idle", &["microvm"], |stage, level| {
         let policy = POLICY.replace("idle = \"5m\"", "idle = \"3s\"");
         accept(stage, &policy);
         let began = Instant::now();
         let words = ["--workspace", "none", "--wall", "20s"];
-        let run = stage.daemon.run_in("microvm", &words, &["sleep", "600"]);
+        let run = stage.daemon.run_in(level, &words, &["sleep", "600"]);
         let ran = stage.hear(&{ run }.output().unwrap());
         assert_eq!(ran.code, Some(124), "{ran:?}");
         assert!(began.elapsed() >= Duration::from_secs(20), "{ran:?}");
-        let idle = Inside::start(&stage.daemon, "microvm").unwrap();
+        let idle = Inside::start(&stage.daemon, level).unwrap();
         until_over(stage, &idle);
     });
 }

@@ -30,7 +30,7 @@ fn is_left(pattern: &str) -> bool {
 #[test]
 fn a_kvm_that_runs_no_machine_is_said_and_emulation_works_by_name_all_the_same() {
     let story = "a KVM that runs no machine";
-    at_machine(story, "microvm", |stage| {
+    at_machine(story, &["microvm"], |stage, _| {
         if !Path::new("/dev/kvm").exists() {
             println!("SKIP: {story}: no /dev/kvm");
             return;
@@ -64,7 +64,7 @@ fn a_kvm_that_runs_no_machine_is_said_and_emulation_works_by_name_all_the_same()
 
 #[test]
 fn an_operator_can_leave_kvm_out() {
-    at_machine("an operator leaves KVM out", "microvm", |_| {
+    at_machine("an operator leaves KVM out", &["microvm"], |_, _| {
         let mut stage = Stage::new();
         stage.daemon.down();
         stage.daemon.write_settings("kvm = false\n").unwrap();
@@ -78,7 +78,7 @@ fn an_operator_can_leave_kvm_out() {
 #[test]
 fn a_machine_by_kvm_is_a_sessions_like_any_other() {
     let story = "a machine by KVM";
-    at_machine(story, "microvm", |stage| {
+    at_machine(story, &["microvm"], |stage, _| {
         let said = doctor(stage);
         for (name, program) in [
             ("Firecracker", Some("firecracker")),
