@@ -12,9 +12,16 @@ const CLONE_NAMESPACES: u64 = 0x7E02_0000;
 /// Terminal injection: TIOCSTI and TIOCLINUX.
 const TERMINAL_INJECTION: [u32; 2] = [0x5412, 0x541C];
 const PERSONALITIES: [u64; 5] = [0, 8, 0x20000, 0x20008, 0xFFFF_FFFF];
-/// Families that a program may open: unix, IPv4, IPv6. Packet, vsock, ALG, XDP and the rest are not
-/// among them; of netlink only the route protocol is, which libc asks for interfaces.
-const SOCKET_FAMILIES: [u64; 3] = [1, 2, 10];
+/// Families that a program may open: unix, and of IPv4 and IPv6 what is below. Packet, vsock, ALG,
+/// XDP and the rest are not among them; of netlink only the route protocol is, which libc asks for
+/// interfaces.
+const UNIX: u64 = 1;
+const INTERNET_FAMILIES: [u64; 2] = [2, 10];
+/// Streams and datagrams by type and protocol: TCP and UDP, named or not. SCTP, DCCP, MPTCP,
+/// UDP-Lite and ping are bodies of kernel code of their own, loaded for whoever asks first.
+const INTERNET_PROTOCOLS: [(u64, u64); 4] = [(1, 0), (1, 6), (2, 0), (2, 17)];
+/// The type without its flags (SOCK_NONBLOCK, SOCK_CLOEXEC).
+const SOCKET_TYPE: u64 = 0xF;
 const NETLINK: u64 = 16;
 const NETLINK_ROUTE: u64 = 0;
 
@@ -27,7 +34,17 @@ pub(crate) fn profile() -> Value {
         rule("clone", &json!([masked(0, CLONE_NAMESPACES, 0)])),
     ];
     rules.extend(PERSONALITIES.map(|value| rule("personality", &json!([equal(0, value)]))));
-    rules.extend(SOCKET_FAMILIES.map(|value| rule("socket", &json!([equal(0, value)]))));
+    rules.push(rule("socket", &json!([equal(0, UNIX)])));
+    for family in INTERNET_FAMILIES {
+        rules.extend(INTERNET_PROTOCOLS.map(|(kind, protocol)| {
+            let words = [
+                equal(0, family),
+                masked(1, SOCKET_TYPE, kind),
+                equal(2, protocol),
+            ];
+            rule("socket", &json!(words))
+        }));
+    }
     rules.push(rule(
         "socket",
         &json!([equal(0, NETLINK), equal(2, NETLINK_ROUTE)]),

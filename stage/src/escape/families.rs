@@ -59,21 +59,16 @@ for protocol in [3, 4, 9, 15, 16, 18]:
 ",
         meets("EPERM", "EPROTONOSUPPORT own", "EPROTONOSUPPORT own"),
     ),
-    lacking(
-        NO_FAMILY,
-        says(
-            "open SCTP, DCCP, UDP-Lite and MPTCP",
-            "136, cve-2018-5803, cve-2017-6074",
-            r"
-for kind, protocol in [(socket.SOCK_STREAM, 132), (6, 33)]:
+    says(
+        "open SCTP, DCCP, UDP-Lite, MPTCP and ping",
+        "136, cve-2017-2671, cve-2017-6074, cve-2018-5803",
+        r"
+for kind, protocol in [(socket.SOCK_STREAM, 132), (socket.SOCK_SEQPACKET, 0), (6, 33),
+                       (socket.SOCK_DGRAM, 136), (socket.SOCK_STREAM, 262), (socket.SOCK_DGRAM, 1)]:
     family(socket.AF_INET, kind, protocol)
+    family(socket.AF_INET6, kind, protocol)
 ",
-            meets(
-                "EPROTONOSUPPORT ESOCKTNOSUPPORT",
-                "EAFNOSUPPORT",
-                "EPROTONOSUPPORT ESOCKTNOSUPPORT",
-            ),
-        ),
+        meets("EPERM", "EAFNOSUPPORT", "own"),
     ),
     lacking(
         NO_FAMILY,

@@ -61,6 +61,60 @@ fn the_default_is_eperm_and_probes_get_enosys() {
     assert_eq!(absent["names"].as_array().unwrap().len(), 4);
 }
 
+/// Whether the profile lets a socket of this family, type and protocol be opened.
+fn opens(family: u64, kind: u64, protocol: u64) -> bool {
+    let words = [family, kind, protocol];
+    let holds = |condition: &Value| {
+        let number = |key: &str| condition[key].as_u64().unwrap();
+        let word = words[usize::try_from(number("index")).unwrap()];
+        match condition["op"].as_str().unwrap() {
+            "SCMP_CMP_EQ" => word == number("value"),
+            "SCMP_CMP_MASKED_EQ" => word & number("value") == number("valueTwo"),
+            other => panic!("{other}"),
+        }
+    };
+    let profile = profile();
+    let rules = profile["syscalls"].as_array().unwrap().iter();
+    rules
+        .filter(|rule| rule["names"][0] == "socket")
+        .any(|rule| rule["args"].as_array().unwrap().iter().all(holds))
+}
+
+// ATTACK: 136
+#[test]
+fn of_the_internet_only_tcp_and_udp_can_be_opened() {
+    let (nonblock, cloexec) = (0o4000, 0o200_0000);
+    for family in [2, 10] {
+        for flags in [0, nonblock, cloexec, nonblock | cloexec] {
+            for (kind, protocol) in [(1, 0), (1, 6), (2, 0), (2, 17)] {
+                assert!(opens(family, kind | flags, protocol));
+            }
+        }
+        // MPTCP, ping, UDP-Lite, SCTP by protocol and by type, DCCP, raw.
+        for (kind, protocol) in [
+            (1, 262),
+            (2, 1),
+            (2, 58),
+            (2, 136),
+            (1, 132),
+            (5, 132),
+            (5, 0),
+            (6, 33),
+            (6, 0),
+            (3, 0),
+            (3, 255),
+        ] {
+            assert!(!opens(family, kind, protocol), "{family} {kind} {protocol}");
+        }
+    }
+    assert!(opens(1, 5, 0) && opens(16, 3, 0) && !opens(16, 3, 12));
+    assert!(!opens(17, 3, 0) && !opens(38, 5, 0) && !opens(40, 1, 0));
+    assert!(
+        !opens(1 << 32 | 2, 1, 0),
+        "the kernel would cut the high bits off"
+    );
+}
+
 // ATTACK: 133
 #[test]
 fn every_request_but_terminal_injection_is_in_the_complement() {
