@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `torno-campaign crash [RANDOM [SEED]]`: kill -9 of each role at each named step until three
 //! blows fell on a living process, then at so many random points. Ends with `N passed, N failed`.
+//!
+//! `torno-campaign clones COUNT LEVEL`: so many machines from one template, compared.
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
@@ -45,7 +47,8 @@ fn run() -> Result<bool> {
         ["crash"] => (RANDOM_DEFAULT, random()?),
         ["crash", count] => (count.parse().context("not a number")?, random()?),
         ["crash", count, seed] => (count.parse().context("not a number")?, (*seed).to_owned()),
-        _ => bail!("crash [RANDOM [SEED]]"),
+        ["clones", count, level] => return clones(count.parse().context("not a number")?, level),
+        _ => bail!("crash [RANDOM [SEED]] | clones COUNT LEVEL"),
     };
     println!("seed {seed}");
     let mut campaign = Campaign::new()?;
@@ -70,6 +73,22 @@ fn run() -> Result<bool> {
         }
     }
     Ok(campaign.end(drawn == count))
+}
+
+/// So many machines from one template.
+fn clones(count: usize, level: &str) -> Result<bool> {
+    let world = World::start()?;
+    let mut daemon = Daemon::start(&world)?;
+    daemon.set_again("pool = 0\n")?;
+    let found = torno_stage::clones::look(&daemon, level, count)?;
+    println!("{} machines, {} restored", found.looked_at, found.restored);
+    println!("{} values, none of them twice in its kind", found.values);
+    println!("clocks at most {:.3} s off", found.clock_off);
+    for fault in &found.faults {
+        println!("failed: {fault}");
+    }
+    println!("{} passed, {} failed", found.looked_at, found.faults.len());
+    Ok(found.faults.is_empty())
 }
 
 /// The blow of one random point: the same for a seed on every machine.

@@ -95,6 +95,15 @@ enum Campaign {
         #[arg(long)]
         seed: Option<String>,
     },
+    /// Machines from one template: nothing that has to be unique is the same in two (root, QEMU).
+    Clones {
+        /// How many.
+        #[arg(long, default_value_t = 50)]
+        count: u32,
+        /// `microvm` or `vm`.
+        #[arg(long, default_value = "microvm")]
+        level: String,
+    },
     /// `decide` against its slow reference, and seeded faults of it.
     Decide {
         /// How many random pairs of world and act.
@@ -168,6 +177,9 @@ fn run(task: &Task) -> anyhow::Result<()> {
         Task::Campaign {
             which: Campaign::Crash { random, seed },
         } => campaign::crash(&root, *random, seed.as_deref()),
+        Task::Campaign {
+            which: Campaign::Clones { count, level },
+        } => campaign::clones(&root, *count, level),
         Task::Campaign {
             which: Campaign::Decide { pairs, seed },
         } => campaign::decide(&root, *pairs, *seed),

@@ -66,6 +66,8 @@ pub(crate) struct Start {
     pub(crate) receipt_key: Option<[u8; 32]>,
     /// Sandboxes that wait for each shape that sessions had last (launcher).
     pub(crate) pool: usize,
+    /// Templates of machines that are kept (launcher).
+    pub(crate) templates: usize,
     /// The uid whose people may use the notary's socket, besides root.
     pub(crate) owner_uid: u32,
 }

@@ -3,7 +3,8 @@
 //! any role starts; without the file the defaults hold.
 //!
 //! ```toml
-//! pool = 1     # sandboxes that wait for each kind of session that ran last; 0 makes none ahead
+//! pool = 1       # sandboxes that wait for each kind of session that ran last; 0 makes none ahead
+//! templates = 2  # booted machines from which the next ones are restored; 0 boots every machine
 //! ```
 
 use crate::upstreams::read_bounded;
@@ -13,6 +14,8 @@ use std::path::Path;
 
 /// LIMIT: sandboxes that wait for one kind of session; the launcher bounds all of them together.
 const POOL_MAX: usize = 8;
+/// LIMIT: each holds some 100 MiB.
+const TEMPLATES_MAX: usize = 8;
 
 /// The settings.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -20,11 +23,16 @@ const POOL_MAX: usize = 8;
 pub(crate) struct Settings {
     /// Sandboxes that are made ahead for each shape.
     pub(crate) pool: usize,
+    /// Templates of machines that are kept.
+    pub(crate) templates: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { pool: 1 }
+        Self {
+            pool: 1,
+            templates: 2,
+        }
     }
 }
 
@@ -48,6 +56,11 @@ impl Settings {
             "`pool` is {}, and {POOL_MAX} is the most: write a smaller number",
             settings.pool
         );
+        ensure!(
+            settings.templates <= TEMPLATES_MAX,
+            "`templates` is {}, and {TEMPLATES_MAX} is the most: write a smaller number",
+            settings.templates
+        );
         Ok(settings)
     }
 }
@@ -59,14 +72,21 @@ mod tests {
     #[test]
     fn without_a_file_one_of_each_shape_waits_and_zero_makes_none() {
         let none = Settings::load(Path::new("/nonexistent/tornod.toml")).unwrap();
-        assert_eq!(none, Settings { pool: 1 });
+        assert_eq!((none.pool, none.templates), (1, 2));
         assert_eq!(Settings::parse("").unwrap(), none);
         assert_eq!(Settings::parse("pool = 0").unwrap().pool, 0);
+        assert_eq!(Settings::parse("templates = 0").unwrap().templates, 0);
     }
 
     #[test]
     fn what_is_no_setting_is_refused() {
-        for bad in ["pool = 9", "pool = -1", "pool = \"1\"", "pools = 1"] {
+        for bad in [
+            "pool = 9",
+            "templates = 9",
+            "pool = -1",
+            "pool = \"1\"",
+            "pools = 1",
+        ] {
             assert!(Settings::parse(bad).is_err(), "{bad}");
         }
     }

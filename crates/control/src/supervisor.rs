@@ -161,6 +161,7 @@ impl Supervisor {
             guest: places::guest(),
             receipt_key: None,
             pool: 0,
+            templates: 0,
             owner_uid: rustix::process::geteuid().as_raw(),
         };
         let notary = Start {
@@ -177,6 +178,7 @@ impl Supervisor {
         let launcher = Start {
             directory: paths.sandboxes(),
             pool: self.settings.pool,
+            templates: self.settings.templates,
             ..start()
         };
         let desk = Start {

@@ -9,6 +9,7 @@ mod connection;
 mod file;
 mod process;
 
+use crate::machine::MachineRenewal;
 use serde::{Deserialize, Serialize};
 
 pub use connection::{CONNECTIONS_MAX, ConnectionId, Entry};
@@ -183,6 +184,11 @@ pub enum HostMessage {
         /// It was cut: the program is to see a reset.
         reset: bool,
     },
+    /// Before `Hello`, to a machine alone, which serves nobody before it has come. No answer.
+    RenewMachine {
+        /// What makes it this session's.
+        renewal: MachineRenewal,
+    },
 }
 
 /// A wall that the agent itself raises before a program runs.
@@ -331,4 +337,6 @@ pub enum GuestMessage {
         /// The connection.
         connection: ConnectionId,
     },
+    /// Before `Hello`, from a machine that has booted: it is nobody's, and waits to be renewed.
+    MachineReady {},
 }

@@ -183,6 +183,7 @@ impl Worker {
             | HostMessage::SendSignal { .. }
             | HostMessage::CancelRequest { .. }
             | HostMessage::CloseConnection { .. }
+            | HostMessage::RenewMachine { .. }
             | HostMessage::Shutdown {} => return Err(Stop::Silent),
         })
     }

@@ -4,10 +4,12 @@
 //! makes here holds the workload back from the agent; the walls that count are the machine's own.
 //!
 //! ```text
-//!   kernel ── modules ── link, disk ── root ── network ──▶ agent ── link ends ──▶ power off
+//!   kernel ── modules ── link, disk ── root ── network ──▶ nobody's ── renewed ──▶ agent
+//!                                                                   link ends ──▶ power off
 //! ```
 
 mod network;
+mod renewal;
 mod root;
 
 use std::fs::File;
@@ -28,6 +30,7 @@ use torno_guest_protocol::{
 };
 
 pub(crate) use network::Listeners;
+pub(crate) use renewal::Nobodys;
 
 use crate::settings::{Role, Settings};
 
@@ -38,6 +41,8 @@ pub(crate) struct Machine {
     pub(crate) link: OwnedFd,
     /// Where the workload's dials land, if there is a network.
     pub(crate) listeners: Option<Listeners>,
+    /// What is left to be done for the session that gets it.
+    pub(crate) nobodys: Nobodys,
 }
 
 /// Goes through the launcher's list.
@@ -62,17 +67,19 @@ pub(crate) fn set_up() -> anyhow::Result<(Settings, Machine)> {
     limit(Resource::Nproc, setup.processes).context("processes")?;
     let link = open_link().context("the link's port")?;
     let disk = await_device(|name| name == DISK).context("the disk with /usr")?;
-    root::enter(&disk, &setup, &settings)?;
+    let tree = root::enter(&disk, &setup)?;
     let listeners = setup.network.as_ref().map(network::seal).transpose()?;
-    Ok((settings, Machine { link, listeners }))
+    let machine = Machine {
+        link,
+        listeners,
+        nobodys: Nobodys { tree },
+    };
+    Ok((settings, machine))
 }
 
 /// Tells the host why there is no sandbox, as far as there is a link.
 pub(crate) fn complain(error: &anyhow::Error) {
-    let message = format!("{error:#}")
-        .chars()
-        .take(COMPLAINT_CHARACTERS)
-        .collect();
+    let message = complaint(error);
     let mut frame = BytesMut::new();
     // Without a link nobody can be told.
     if encode_control(&GuestMessage::MachineUnusable { message }, &mut frame).is_ok()
@@ -81,6 +88,12 @@ pub(crate) fn complain(error: &anyhow::Error) {
         let _told = rustix::io::write(&port, &frame);
         std::thread::sleep(COMPLAINT_WAIT);
     }
+}
+
+/// An error, as the host is told.
+pub(crate) fn complaint(error: &anyhow::Error) -> String {
+    let text = format!("{error:#}");
+    text.chars().take(COMPLAINT_CHARACTERS).collect()
 }
 
 /// Ends the machine; the kernel does the same when init ends.
@@ -161,7 +174,7 @@ const DISK: &str = "vda";
 // longer, and the gate waits no longer than this for the first word.
 const DEVICE_WAIT: Duration = Duration::from_secs(45);
 /// What was written is in QEMU's hands by then.
-const COMPLAINT_WAIT: Duration = Duration::from_millis(100);
+pub(crate) const COMPLAINT_WAIT: Duration = Duration::from_millis(100);
 // LIMIT: the chain of an error.
 const COMPLAINT_CHARACTERS: usize = 1_000;
 const DEVICE_STEP: Duration = Duration::from_millis(1);

@@ -89,6 +89,8 @@ pub struct Plan {
     pub(crate) network: Network,
     pub(crate) keeper: Option<PathBuf>,
     pub(crate) cgroups: crate::cgroup::CgroupHost,
+    /// What the sandbox holds QEMU for.
+    pub(crate) machine: Option<crate::vm::Machine>,
 }
 
 impl Plan {
@@ -159,6 +161,7 @@ pub fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanError> {
         keeper: facts.keeper.clone(),
         cgroups: facts.cgroups.clone(),
         runtime,
+        machine: None,
     })
 }
 

@@ -14,15 +14,23 @@ mod command;
 mod image;
 mod initial;
 mod jail;
+mod machine;
+mod monitor;
 mod parts;
 mod plan;
 mod probe;
+mod renewal;
+mod template;
 mod walls;
 
 pub use image::{ImageError, host_image};
+pub(crate) use machine::Machine;
+pub use monitor::MonitorError;
 pub use parts::{Acceleration, MachineParts};
 pub(crate) use plan::plan;
 pub(crate) use probe::probe;
+pub use renewal::{Fresh, RenewError, Renewal};
+pub use template::{Template, TemplateError};
 pub(crate) use walls::guarantees;
 
 #[cfg(test)]

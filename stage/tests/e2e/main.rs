@@ -45,6 +45,7 @@ mod kill_cuts_a_live_stream;
 mod kill_ends_the_porters;
 mod ledger;
 mod machines;
+mod machines_start_warm;
 mod nothing_of_a_request_is_written_down;
 mod nothing_outlives_a_session;
 mod operators_see_and_limit;

@@ -2,6 +2,7 @@
 //! The sandboxes of this machine and their lives.
 
 mod claim;
+mod machine;
 mod probes;
 
 use super::disk::{DiskWatch, runs_low};
@@ -13,6 +14,7 @@ use super::removal::remove_tree;
 use super::shape::{self, Identity, Own, Shape};
 use super::spare_network::SpareNetwork;
 use super::spare_sandbox::SpareSandboxes;
+use super::templates::Templates;
 use crate::orders::{ProbeResult, SandboxOrder, SandboxReady, Start};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
@@ -83,6 +85,8 @@ pub(super) struct Sandboxes {
     pub(super) network: SpareNetwork,
     /// For the next sessions.
     pub(super) spares: SpareSandboxes,
+    /// For the machines among them.
+    pub(super) templates: Templates,
     journal: Journal,
     guest: Result<VerifiedGuest, String>,
     facts: HostFacts,
@@ -149,6 +153,7 @@ impl Sandboxes {
             guest: load_guest(&start.guest),
             network: SpareNetwork::new(nft),
             spares: SpareSandboxes::new(start.pool),
+            templates: Templates::new(start.templates),
             journal: Journal::begin(&start.directory, facts.cgroups.clone())?,
             facts,
             live: BTreeMap::new(),
@@ -207,14 +212,11 @@ impl Sandboxes {
         };
         let spec = shape.spec(own, &identity, self.guest()?)?;
         let plan = self.plan(&spec)?;
-        let (link, theirs) = link_pair()?;
-        let inputs = StartInputs {
-            link: theirs,
-            workspace,
-            network: self.network.take(),
+        let (mut started, link) = match self.restore(shape, &plan)? {
+            Some(restored) => restored,
+            None => self.start_plan(&plan, workspace)?,
         };
-        let started = torno_sandbox::start(&plan, inputs)
-            .map_err(|e| Failed::new("sandbox_failed", &e, "run `torno doctor`"))?;
+        machine::renew(&mut started, &link)?;
         Ok(Booted {
             started,
             link,
@@ -224,6 +226,22 @@ impl Sandboxes {
         })
     }
 
+    fn start_plan(
+        &mut self,
+        plan: &Plan,
+        workspace: Option<OwnedFd>,
+    ) -> Result<(Started, OwnedFd), Failed> {
+        let (link, theirs) = link_pair()?;
+        let inputs = StartInputs {
+            link: theirs,
+            workspace,
+            network: self.network.take(),
+        };
+        let started = torno_sandbox::start(plan, inputs)
+            .map_err(|e| Failed::new("sandbox_failed", &e, "run `torno doctor`"))?;
+        Ok((started, link))
+    }
+
     /// Enters a sandbox as a session's.
     fn enter(
         &mut self,
@@ -231,7 +249,9 @@ impl Sandboxes {
         disk_bytes: u64,
         booted: Booted,
     ) -> Result<StartedSandbox, Failed> {
-        let Started { entrances, handle } = booted.started;
+        let Started {
+            entrances, handle, ..
+        } = booted.started;
         let process = handle.process().try_clone_to_owned();
         let process = process.map_err(|e| Failed::internal(&e.to_string()))?;
         self.disk
@@ -294,8 +314,14 @@ impl Sandboxes {
             life.found = life.found.max(life.handle.kill().alive_before);
         }
         if session.is_none() {
-            self.spares.give_up();
+            self.give_up_spares();
         }
+    }
+
+    /// Ends all that waits for sessions.
+    pub(super) fn give_up_spares(&mut self) {
+        self.spares.give_up();
+        self.templates.give_up();
     }
 
     /// Removes a session's sandbox; its directories stay.

@@ -140,6 +140,7 @@ impl Supervisor {
             guest: "/".into(),
             receipt_key: None,
             pool: 0,
+            templates: 0,
             owner_uid: 0,
         }));
         send(&gate.channel, &start, &[]).await?;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Spec and facts → the plan of a machine: of QEMU's sandbox, and of what it boots. Pure.
 
+use super::machine::{Machine, Way};
+use super::parts::QEMU;
+use super::renewal::SessionFiles;
 use super::{command, initial, jail};
 use crate::cgroup::CgroupValues;
 use crate::facts::HostFacts;
@@ -8,6 +11,7 @@ use crate::plan::rules::WorkspaceRules;
 use crate::plan::{CPU_PERIOD_US, Network, Plan, PlanError, check, ids, runtime_for};
 use crate::rights::Rights;
 use crate::spec::{Level, SandboxSpec, Workspace};
+use std::sync::Arc;
 
 /// LIMIT: a kernel, its init and `/usr`'s tables leave nothing of less.
 const MEMORY_BYTES_MIN: u64 = 128 << 20;
@@ -32,12 +36,12 @@ pub(crate) fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanEr
     let ids = ids(spec, rights)?;
     let memory_mib = (spec.limits.memory_bytes + KERNEL_BYTES) >> 20;
     let words = command::qemu(spec, parts, memory_mib);
-    let initial = initial::archive(spec, facts, parts)?;
+    let initial: Arc<[u8]> = initial::archive(spec, facts, parts)?.into();
     Ok(Plan {
         id: spec.id.clone(),
         level: spec.level,
-        tree: jail::tree(facts, parts, image, initial),
-        config: jail::config(&words, ids, runtime.kind),
+        tree: jail::tree(facts, parts, image, Arc::clone(&initial)),
+        config: jail::config(&words.of(Way::Boot), ids, runtime.kind),
         cgroup: CgroupValues {
             memory_bytes: (memory_mib << 20) + OVERHEAD_BYTES,
             pids: THREADS_MAX,
@@ -52,6 +56,14 @@ pub(crate) fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanEr
         keeper: facts.keeper.clone(),
         cgroups: facts.cgroups.clone(),
         runtime,
+        machine: Some(Machine {
+            way: Way::Boot,
+            words,
+            qemu: parts.root.join(QEMU),
+            version: parts.version.clone(),
+            initial,
+            files: SessionFiles::of(spec, facts)?,
+        }),
     })
 }
 

@@ -19,6 +19,10 @@ impl Sandboxes {
                     0 => {}
                     count => probe.lines.push(format!("made ahead: {count}")),
                 }
+                match self.templates.count(level) {
+                    0 => {}
+                    count => probe.lines.push(format!("templates: {count}")),
+                }
                 probe
             })
             .collect()
