@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Machines from one template, as a program in each finds them: nothing that has to be unique is the
-//! same in two, and the clock is right in all.
+//! Machines from one template, as a program in each finds them: nothing that has to be unique is
+//! the same in two, and the clock is right in all.
 
 use crate::daemon::Daemon;
 use anyhow::{Context, Result, bail, ensure};
@@ -10,8 +10,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a session's machine holds that no other one may: a name and a value on each line. It goes on
-/// to its end when it is told to, so that it can be looked at from outside meanwhile.
+/// What a session's machine holds that no other one may: a name and a value on each line. It goes
+/// on to its end when it is told to, so that it can be looked at from outside meanwhile.
 const SCRIPT: &str = r#"
 say() { printf '%s %s\n' "$1" "$2"; }
 up=$(cut -d' ' -f1 /proc/uptime)

@@ -147,6 +147,8 @@ enum Bench {
     Egress,
     /// Start of a sandbox.
     Start,
+    /// Start of a machine, and a command in one that lives.
+    Machines,
     /// Memory of what is idle, and what requests leave behind.
     Cost,
     /// How cost grows with rules, sessions and connections.
@@ -211,6 +213,7 @@ fn run(task: &Task) -> anyhow::Result<()> {
                 None => "all",
                 Some(Bench::Egress) => "egress",
                 Some(Bench::Start) => "start",
+                Some(Bench::Machines) => "machines",
                 Some(Bench::Cost) => "cost",
                 Some(Bench::Growth) => "growth",
             };

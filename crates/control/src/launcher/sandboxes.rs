@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The sandboxes of this machine and their lives.
 
+mod boot;
 mod claim;
 mod machine;
 mod probes;
@@ -11,7 +12,7 @@ use super::machines::Machines;
 use super::places::{self, Places};
 use super::ranges::{Range, Ranges};
 use super::removal::remove_tree;
-use super::shape::{self, Identity, Own, Shape};
+use super::shape;
 use super::spare_network::SpareNetwork;
 use super::spare_sandbox::SpareSandboxes;
 use super::templates::Templates;
@@ -26,8 +27,8 @@ use torno_policy::grant::WorkspaceMode;
 use torno_policy::names::SessionId;
 use torno_policy::standing::Phase;
 use torno_sandbox::{
-    Entrances, Handle, HostFacts, Paths, Plan, Refusal, Rights, SandboxId, SandboxSpec,
-    StartInputs, Started, VerifiedGuest,
+    Entrances, Handle, HostFacts, Paths, Plan, Refusal, Rights, SandboxId, SandboxSpec, Started,
+    VerifiedGuest,
 };
 
 /// How often a sandbox's first process is looked at.
@@ -193,53 +194,6 @@ impl Sandboxes {
         let disk_bytes = shape.disk_bytes();
         self.spares.used(shape, Instant::now());
         self.enter(session, disk_bytes, booted)
-    }
-
-    /// Boots one for this session.
-    fn boot(
-        &mut self,
-        session: &SessionId,
-        (shape, own): (&Shape, &Own),
-        workspace: Option<OwnedFd>,
-    ) -> Result<Booted, Failed> {
-        let range = self.ranges.take()?;
-        let id =
-            SandboxId::parse(session.as_str()).map_err(|e| Failed::internal(&e.to_string()))?;
-        let identity = Identity {
-            id: &id,
-            uid_base: range.uid_base,
-            made_ahead: false,
-        };
-        let spec = shape.spec(own, &identity, self.guest()?)?;
-        let plan = self.plan(&spec)?;
-        let (mut started, link) = match self.restore(shape, &plan)? {
-            Some(restored) => restored,
-            None => self.start_plan(&plan, workspace)?,
-        };
-        machine::renew(&mut started, &link)?;
-        Ok(Booted {
-            started,
-            link,
-            range,
-            environment: torno_sandbox::environment(&spec),
-            entry: None,
-        })
-    }
-
-    fn start_plan(
-        &mut self,
-        plan: &Plan,
-        workspace: Option<OwnedFd>,
-    ) -> Result<(Started, OwnedFd), Failed> {
-        let (link, theirs) = link_pair()?;
-        let inputs = StartInputs {
-            link: theirs,
-            workspace,
-            network: self.network.take(),
-        };
-        let started = torno_sandbox::start(plan, inputs)
-            .map_err(|e| Failed::new("sandbox_failed", &e, "run `torno doctor`"))?;
-        Ok((started, link))
     }
 
     /// Enters a sandbox as a session's.

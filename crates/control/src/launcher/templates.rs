@@ -5,7 +5,7 @@
 //! ```text
 //!  a session boots ──▶ wanted ──▶ made ──▶ kept ──▶ restored from, any number of times
 //!                                            │
-//!                                            └─ idle, too many, of another host, a kill of all: gone
+//!                                            └─ idle, too many, another host, a kill of all: gone
 //! ```
 
 use super::journal::Entry;

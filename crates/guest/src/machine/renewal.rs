@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A machine becomes one session's. Until then it is nobody's, and may have been restored from a
-//! template from which others were restored too: what would be alike in all of them is renewed here,
-//! before it runs anything for anybody. The random source comes first; `boot_id` and the rest of
-//! what a kernel makes on demand are made of it later.
+//! template from which others were restored too: what would be alike in all of them is renewed
+//! here, before it runs anything for anybody. The random source comes first; `boot_id` and the rest
+//! of what a kernel makes on demand are made of it later.
 
 use std::fs::File;
 use std::io::{Seek as _, SeekFrom, Write as _};

@@ -53,8 +53,10 @@ impl Birth<'_> {
         let copy = |fd: BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(fd, COPIES_FROM);
         let further = self.further.iter().map(|fd| copy(*fd));
         let further = further.collect::<Result<Vec<OwnedFd>, _>>()?;
-        let (mut failure, tell) = io::pipe()?;
-        let tell = copy(std::os::fd::AsFd::as_fd(&tell))?;
+        let (mut failure, writer) = io::pipe()?;
+        let tell = copy(std::os::fd::AsFd::as_fd(&writer))?;
+        // Its end is what an exec is told by; only the newborn may hold it open.
+        drop(writer);
         let placed: Vec<c_int> = further.iter().map(AsRawFd::as_raw_fd).collect();
         let newborn = Newborn {
             words: &words,

@@ -46,8 +46,8 @@ impl Words {
     }
 }
 
-/// The machine's memory in a file, shared with it or as it was, and the monitor by which the machine
-/// is kept or restored.
+/// The machine's memory in a file, shared with it or as it was, and the monitor by which the
+/// machine is kept or restored.
 fn kept_memory(memory_mib: u64, is_shared: &str) -> [String; 8] {
     [
         "-object".into(),

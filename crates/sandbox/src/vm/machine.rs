@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a plan says of its machine, and the three ways in which one comes to life. All three are the
-//! same machine to QEMU, or none could be restored from another. Pure.
+//! What a plan says of its machine, and the three ways in which one comes to life. All three are
+//! the same machine to QEMU, or none could be restored from another. Pure.
 //!
 //! ```text
 //!   boot ────────────────────────────▶ nobody's ──renewed──▶ a session's

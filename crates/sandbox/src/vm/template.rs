@@ -27,7 +27,7 @@ const BOOT_LOOK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
 };
-/// LIMIT: 60 KB at microvm, 300 KB at vm; memory is not in it.
+/// LIMIT: 300 KB of a full machine, 60 of a micro one; memory is not in it.
 const STATE_BYTES_MAX: u64 = 16 << 20;
 
 /// QEMU's descriptors of a template's files, after that of its monitor.

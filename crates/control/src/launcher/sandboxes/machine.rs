@@ -57,8 +57,8 @@ impl Sandboxes {
         found
     }
 
-    /// Restores a machine, if there is a template that is good for it. Where nothing can be restored
-    /// the machine boots.
+    /// Restores a machine, if there is a template that is good for it. Where nothing can be
+    /// restored the machine boots.
     pub(super) fn restore(
         &mut self,
         shape: &Shape,
