@@ -65,4 +65,4 @@ pub use start::{
     adopt_orphans, start, start_watched,
 };
 pub use vm::{Acceleration, ImageError, MachineParts, host_image};
-pub use vm::{Fresh, MonitorError, RenewError, Renewal, Template, TemplateError};
+pub use vm::{Fresh, QmpError, RenewError, Renewal, Template, TemplateError};

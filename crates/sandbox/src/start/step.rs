@@ -3,7 +3,7 @@
 
 use crate::cgroup::CgroupError;
 use crate::network::NetworkError;
-use crate::vm::MonitorError;
+use crate::vm::QmpError;
 use std::fmt;
 use std::io;
 use thiserror::Error;
@@ -125,5 +125,5 @@ pub enum StartError {
     Template(#[source] io::Error),
     /// QEMU did not make a machine of its template.
     #[error("the machine could not be restored")]
-    Restore(#[source] MonitorError),
+    Restore(#[source] QmpError),
 }

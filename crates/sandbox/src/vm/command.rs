@@ -3,8 +3,8 @@
 
 use super::jail::{IMAGE, INITIAL, KERNEL, MACHINE};
 use super::machine::Way;
-use super::monitor;
 use super::parts::{Acceleration, MachineParts, QEMU};
+use super::qmp;
 use super::template::MEMORY;
 use crate::spec::{Level, SandboxSpec};
 use std::path::Path;
@@ -58,7 +58,7 @@ fn kept_memory(memory_mib: u64, is_shared: &str) -> [String; 8] {
         "-machine".into(),
         "memory-backend=memory".into(),
         "-chardev".into(),
-        format!("socket,id=monitor,fd={}", monitor::DESCRIPTOR),
+        format!("socket,id=monitor,fd={}", qmp::DESCRIPTOR),
         "-mon".into(),
         "chardev=monitor,mode=control".into(),
     ]

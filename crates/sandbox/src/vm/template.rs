@@ -4,7 +4,7 @@
 //! more. It ran no code but its kernel's and the agent's, and holds nothing of any session. What is
 //! restored from it has pages of its own for all that it writes.
 
-use super::monitor::{self, Monitor, MonitorError};
+use super::qmp::{self, Qmp, QmpError};
 use crate::plan::Plan;
 use crate::start::{
     ClaimError, Host, StartError, StartInputs, StartStep, Started, Watch, start_further,
@@ -31,7 +31,7 @@ const BOOT_LOOK: Timespec = Timespec {
 const STATE_BYTES_MAX: u64 = 16 << 20;
 
 /// QEMU's descriptors of a template's files, after that of its monitor.
-pub(super) const MEMORY: usize = monitor::DESCRIPTOR + 1;
+pub(super) const MEMORY: usize = qmp::DESCRIPTOR + 1;
 pub(super) const STATE: usize = MEMORY + 1;
 
 /// Why there is no template.
@@ -49,7 +49,7 @@ pub enum TemplateError {
     Boot(#[source] io::Error),
     /// It could not be kept.
     #[error("the template's machine could not be kept")]
-    Keep(#[from] MonitorError),
+    Keep(#[from] QmpError),
     /// Its files could not be made or sealed.
     #[error("the template's files could not be made")]
     Files(#[source] io::Error),
@@ -76,7 +76,7 @@ impl Template {
         let state = file("state", 0).map_err(TemplateError::Files)?;
         let (link, theirs) =
             std::os::unix::net::UnixStream::pair().map_err(TemplateError::Files)?;
-        let (monitor, qemus) = Monitor::pair().map_err(TemplateError::Files)?;
+        let (monitor, qemus) = Qmp::pair().map_err(TemplateError::Files)?;
         let inputs = StartInputs {
             link: theirs.into(),
             workspace: None,
@@ -174,7 +174,7 @@ impl Template {
         if !plan.is_restored() {
             return Err(StartError::Template(io::ErrorKind::InvalidInput.into()));
         }
-        let (monitor, qemus) = Monitor::pair().map_err(StartError::Template)?;
+        let (monitor, qemus) = Qmp::pair().map_err(StartError::Template)?;
         // Each clone reads at a place of its own, and has nothing that could be written through.
         let [memory, state] =
             [&self.memory, &self.state].map(|file| again(file).map_err(StartError::Template));

@@ -9,8 +9,8 @@ const GREETING: &str = r#"{"QMP": {"version": {}, "capabilities": ["oob"]}}"#;
 const NOTHING: &str = r#"{"return": {}}"#;
 
 /// A peer that says its greeting, and then so many lines after each line that it hears.
-fn peer(greeting: &'static str, answers: &[&[&'static str]]) -> (Monitor, JoinHandle<Vec<String>>) {
-    let (monitor, theirs) = Monitor::pair().unwrap();
+fn peer(greeting: &'static str, answers: &[&[&'static str]]) -> (Qmp, JoinHandle<Vec<String>>) {
+    let (monitor, theirs) = Qmp::pair().unwrap();
     let answers: Vec<Vec<&str>> = answers.iter().map(|lines| lines.to_vec()).collect();
     let work = move || {
         let mut socket = UnixStream::from(theirs);
@@ -69,14 +69,14 @@ fn what_qemu_refuses_or_nobody_understands_is_the_end() {
     let (monitor, _) = peer(GREETING, &[&[NOTHING], &[NOTHING], &[refused]]);
     let error = monitor.restore(5).unwrap_err();
     assert!(
-        matches!(&error, MonitorError::Refused(why) if why == "nosuch state"),
+        matches!(&error, QmpError::Refused(why) if why == "nosuch state"),
         "{error}"
     );
     let failed = r#"{"return": {"status": "failed"}}"#;
     let all: [&[&str]; 5] = [&[NOTHING], &[NOTHING], &[NOTHING], &[NOTHING], &[failed]];
     let (monitor, _) = peer(GREETING, &all);
     let kept = monitor.keep(io::stdin().as_fd());
-    assert!(matches!(kept, Err(MonitorError::Strange)));
+    assert!(matches!(kept, Err(QmpError::Strange)));
     for strange in [
         "[]",
         "{}",
@@ -86,15 +86,15 @@ fn what_qemu_refuses_or_nobody_understands_is_the_end() {
     ] {
         let (monitor, _) = peer(GREETING, &[&[NOTHING], &[NOTHING], &[strange]]);
         let restored = monitor.restore(5);
-        assert!(matches!(restored, Err(MonitorError::Strange)), "{strange}");
+        assert!(matches!(restored, Err(QmpError::Strange)), "{strange}");
     }
     let (monitor, _) = peer(NOTHING, &[]);
-    assert!(matches!(monitor.restore(5), Err(MonitorError::Strange)));
+    assert!(matches!(monitor.restore(5), Err(QmpError::Strange)));
 }
 
 #[test]
 fn a_line_without_end_and_lines_without_end_are_not_kept() {
-    let (monitor, theirs) = Monitor::pair().unwrap();
+    let (monitor, theirs) = Qmp::pair().unwrap();
     let work = std::thread::spawn(move || {
         let mut socket = UnixStream::from(theirs);
         let mut written = 0;
@@ -103,24 +103,24 @@ fn a_line_without_end_and_lines_without_end_are_not_kept() {
         }
         written
     });
-    assert!(matches!(monitor.restore(5), Err(MonitorError::Strange)));
+    assert!(matches!(monitor.restore(5), Err(QmpError::Strange)));
     // What our end took, and what lies in the socket.
     assert!(work.join().unwrap() < 4 << 20);
-    let (monitor, theirs) = Monitor::pair().unwrap();
+    let (monitor, theirs) = Qmp::pair().unwrap();
     let work = std::thread::spawn(move || {
         let mut socket = UnixStream::from(theirs);
         let _ = writeln!(socket, "{GREETING}");
         while socket.write_all(b"{\"event\":\"x\"}\n").is_ok() {}
     });
-    assert!(matches!(monitor.restore(5), Err(MonitorError::Strange)));
+    assert!(matches!(monitor.restore(5), Err(QmpError::Strange)));
     work.join().unwrap();
 }
 
 #[test]
 fn a_monitor_that_says_nothing_is_given_up() {
-    let (mut monitor, theirs) = Monitor::pair().unwrap();
+    let (mut monitor, theirs) = Qmp::pair().unwrap();
     monitor.end = Instant::now() + Duration::from_millis(20);
-    assert!(matches!(monitor.line(), Err(MonitorError::Gone(_))));
+    assert!(matches!(monitor.line(), Err(QmpError::Gone(_))));
     drop(theirs);
-    assert!(matches!(monitor.restore(5), Err(MonitorError::Gone(_))));
+    assert!(matches!(monitor.restore(5), Err(QmpError::Gone(_))));
 }

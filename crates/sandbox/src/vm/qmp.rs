@@ -31,7 +31,7 @@ pub(super) const DESCRIPTOR: usize = 3;
 /// Why the monitor did not do what it was told.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum MonitorError {
+pub enum QmpError {
     /// It can't be reached.
     #[error("QEMU's monitor is gone or slow")]
     Gone(#[source] io::Error),
@@ -54,14 +54,14 @@ enum Line {
 
 /// Our end.
 #[derive(Debug)]
-pub(super) struct Monitor {
+pub(super) struct Qmp {
     socket: UnixStream,
     unread: Vec<u8>,
     lines: usize,
     end: Instant,
 }
 
-impl Monitor {
+impl Qmp {
     /// Both ends; QEMU is given the second.
     pub(super) fn pair() -> io::Result<(Self, OwnedFd)> {
         let (socket, theirs) = UnixStream::pair()?;
@@ -75,10 +75,10 @@ impl Monitor {
     }
 
     /// Its life begins when it is greeted.
-    fn greet(&mut self) -> Result<(), MonitorError> {
+    fn greet(&mut self) -> Result<(), QmpError> {
         self.end = Instant::now() + LIFE;
         if self.line()? != Line::Greeting {
-            return Err(MonitorError::Strange);
+            return Err(QmpError::Strange);
         }
         self.order(r#"{"execute":"qmp_capabilities"}"#, None)?;
         // Memory is not part of the state: it lies in a file of its own.
@@ -91,7 +91,7 @@ impl Monitor {
     }
 
     /// Stops the machine for good and has its state written.
-    pub(super) fn keep(mut self, state: BorrowedFd<'_>) -> Result<(), MonitorError> {
+    pub(super) fn keep(mut self, state: BorrowedFd<'_>) -> Result<(), QmpError> {
         self.greet()?;
         self.order(
             r#"{"execute":"getfd","arguments":{"fdname":"state"}}"#,
@@ -108,13 +108,13 @@ impl Monitor {
                 Some("setup" | "active" | "device" | "pre-switchover") => {
                     std::thread::sleep(LOOK);
                 }
-                Some(_) | None => return Err(MonitorError::Strange),
+                Some(_) | None => return Err(QmpError::Strange),
             }
         }
     }
 
     /// Has the machine restored from a descriptor that QEMU holds, and waits until it runs.
-    pub(super) fn restore(mut self, state: usize) -> Result<(), MonitorError> {
+    pub(super) fn restore(mut self, state: usize) -> Result<(), QmpError> {
         self.greet()?;
         let order =
             format!(r#"{{"execute":"migrate-incoming","arguments":{{"uri":"fd:{state}"}}}}"#);
@@ -124,32 +124,32 @@ impl Monitor {
             match self.line()? {
                 Line::Happened(event) if event == "RESUME" => return Ok(()),
                 Line::Happened(_) | Line::Returned(_) => {}
-                Line::Refused(why) => return Err(MonitorError::Refused(why)),
-                Line::Greeting => return Err(MonitorError::Strange),
+                Line::Refused(why) => return Err(QmpError::Refused(why)),
+                Line::Greeting => return Err(QmpError::Strange),
             }
         }
     }
 
     /// An order, and what it returned.
-    fn order(&mut self, text: &str, with: Option<BorrowedFd<'_>>) -> Result<Value, MonitorError> {
+    fn order(&mut self, text: &str, with: Option<BorrowedFd<'_>>) -> Result<Value, QmpError> {
         self.send(text, with)?;
         loop {
             match self.line()? {
                 Line::Returned(value) => return Ok(value),
-                Line::Refused(why) => return Err(MonitorError::Refused(why)),
+                Line::Refused(why) => return Err(QmpError::Refused(why)),
                 Line::Happened(_) => {}
-                Line::Greeting => return Err(MonitorError::Strange),
+                Line::Greeting => return Err(QmpError::Strange),
             }
         }
     }
 
-    fn send(&self, text: &str, with: Option<BorrowedFd<'_>>) -> Result<(), MonitorError> {
+    fn send(&self, text: &str, with: Option<BorrowedFd<'_>>) -> Result<(), QmpError> {
         let bytes = text.as_bytes();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         let given: Vec<BorrowedFd<'_>> = with.into_iter().collect();
         if !given.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&given)) {
-            return Err(MonitorError::Gone(io::ErrorKind::InvalidInput.into()));
+            return Err(QmpError::Gone(io::ErrorKind::InvalidInput.into()));
         }
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let sent = sendmsg(
@@ -160,24 +160,24 @@ impl Monitor {
         );
         match sent {
             Ok(sent) if sent == bytes.len() => Ok(()),
-            Ok(_) => Err(MonitorError::Gone(io::ErrorKind::WriteZero.into())),
-            Err(error) => Err(MonitorError::Gone(error.into())),
+            Ok(_) => Err(QmpError::Gone(io::ErrorKind::WriteZero.into())),
+            Err(error) => Err(QmpError::Gone(error.into())),
         }
     }
 
-    fn line(&mut self) -> Result<Line, MonitorError> {
+    fn line(&mut self) -> Result<Line, QmpError> {
         self.lines += 1;
         if self.lines > LINES_MAX {
-            return Err(MonitorError::Strange);
+            return Err(QmpError::Strange);
         }
-        let gone = |kind: io::ErrorKind| MonitorError::Gone(kind.into());
+        let gone = |kind: io::ErrorKind| QmpError::Gone(kind.into());
         loop {
             if let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.unread.drain(..=end).collect();
-                return parse(&line).ok_or(MonitorError::Strange);
+                return parse(&line).ok_or(QmpError::Strange);
             }
             if self.unread.len() > LINE_BYTES_MAX {
-                return Err(MonitorError::Strange);
+                return Err(QmpError::Strange);
             }
             let left = self.end.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -185,13 +185,13 @@ impl Monitor {
             }
             let receive = rustix::net::sockopt::Timeout::Recv;
             set_socket_timeout(&self.socket, receive, Some(left))
-                .map_err(|error| MonitorError::Gone(error.into()))?;
+                .map_err(|error| QmpError::Gone(error.into()))?;
             let mut piece = [0; 4096];
             match self.socket.read(&mut piece) {
                 Ok(0) => return Err(gone(io::ErrorKind::UnexpectedEof)),
                 Ok(read) => self.unread.extend(piece.get(..read).unwrap_or_default()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(MonitorError::Gone(error)),
+                Err(error) => return Err(QmpError::Gone(error)),
             }
         }
     }
