@@ -51,6 +51,24 @@ pub fn host() -> HostFacts {
     HostFacts::gather(&paths)
 }
 
+/// The same with what machines are made of, as tornod finds it beside its guest agent.
+///
+/// # Errors
+/// When there is no QEMU, or no image.
+pub fn host_of_machines() -> Result<HostFacts> {
+    let mut facts = host();
+    let mut paths = Paths::default();
+    paths
+        .machines
+        .insert(0, binaries()?.join("runtimes/machine"));
+    facts.find_machine(&paths);
+    let parts = facts.machine.as_mut().context("no parts of machines")?;
+    let images = parts.root.join("images");
+    let image = torno_sandbox::host_image(parts, &images, || {}).context("no image")?;
+    parts.image = Some(image);
+    Ok(facts)
+}
+
 /// Which network a raw runtime starts the sandbox in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Network {
@@ -79,9 +97,29 @@ pub fn make(
         Level::Gvisor => facts.gvisor_runtime = Some(runtime.clone()),
         _ => facts.container_runtime = Some(runtime.clone()),
     }
+    let spec = spec(level)?;
+    let plan = plan(&spec, &facts).context("no plan")?;
+    let config: Value = serde_json::from_str(plan.config()).context("configuration")?;
+    let bundle = directory.join(format!("{}-{network:?}", runtime.kind.name()));
+    let root = bundle.join("rootfs");
+    std::fs::create_dir_all(&root).context("no bundle")?;
+    let mut config = adapted(config, &root, &facts, runtime.kind)?;
+    if let (Network::Own, Some(all)) = (network, config.pointer_mut("/linux/namespaces")) {
+        let all = all.as_array_mut().context("no namespaces")?;
+        all.insert(0, json!({ "type": "network" }));
+    }
+    std::fs::write(bundle.join("config.json"), config.to_string()).context("no configuration")?;
+    Ok(bundle)
+}
+
+/// The sandbox of a `torno run` without any document, at a level.
+///
+/// # Errors
+/// When there is no guest agent of this build.
+pub fn spec(level: Level) -> Result<SandboxSpec> {
     let digest = std::env::var(GUEST_DIGEST).context("no TORNO_GUEST_SHA256")?;
     let guest = VerifiedGuest::load(&binaries()?.join("torno-guest"), &digest).context("guest")?;
-    let spec = SandboxSpec {
+    Ok(SandboxSpec {
         id: SandboxId::parse(&"a".repeat(26)).context("id")?,
         level,
         also: Vec::new(),
@@ -95,19 +133,7 @@ pub fn make(
         uid_base: UID_BASE,
         guest,
         guest_arguments: agent_arguments(level),
-    };
-    let plan = plan(&spec, &facts).context("no plan")?;
-    let config: Value = serde_json::from_str(plan.config()).context("configuration")?;
-    let bundle = directory.join(format!("{}-{network:?}", runtime.kind.name()));
-    let root = bundle.join("rootfs");
-    std::fs::create_dir_all(&root).context("no bundle")?;
-    let mut config = adapted(config, &root, &facts, runtime.kind)?;
-    if let (Network::Own, Some(all)) = (network, config.pointer_mut("/linux/namespaces")) {
-        let all = all.as_array_mut().context("no namespaces")?;
-        all.insert(0, json!({ "type": "network" }));
-    }
-    std::fs::write(bundle.join("config.json"), config.to_string()).context("no configuration")?;
-    Ok(bundle)
+    })
 }
 
 /// The same configuration with what Torno does around the runtime done by the runtime.

@@ -12,12 +12,14 @@
 //!
 //! Start reading at [`egress`], [`start`], [`cost`] and [`growth`].
 
+pub mod bare_machine;
 pub mod bundle;
 pub mod cost;
 pub mod density;
 pub mod egress;
 pub mod growth;
 pub mod load_report;
+pub mod machines;
 pub mod memory;
 pub mod peer;
 pub mod raw_runtime;

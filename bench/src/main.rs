@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use torno_bench::egress::{self, Effort, Only};
 use torno_bench::peer::Tools;
-use torno_bench::{cost, density, growth, rows, start};
+use torno_bench::{cost, density, growth, machines, rows, start};
 
 /// Torno beside its peers, in one run.
 #[derive(Debug, Parser)]
@@ -47,6 +47,8 @@ enum Which {
     Egress,
     /// Start to the end of `true`.
     Start,
+    /// The same in machines alone.
+    Machines,
     /// Memory of an idle session and of idle connections, and what a million requests leave.
     Cost,
     /// How cost grows with rules, sessions and live connections.
@@ -103,7 +105,7 @@ fn inside(arguments: &Arguments) -> Result<bool> {
     }
     let mut result = Vec::new();
     let mut missed = Vec::new();
-    if arguments.which != Which::Start {
+    if !matches!(arguments.which, Which::Start | Which::Machines) {
         let effort = Effort {
             rounds: arguments.rounds,
             seconds: arguments.seconds,
@@ -117,9 +119,14 @@ fn inside(arguments: &Arguments) -> Result<bool> {
         missed.extend(rows::missed(&measured, &egress::TARGETS));
         result.extend(measured);
     }
-    if arguments.which != Which::Egress {
+    if !matches!(arguments.which, Which::Egress | Which::Machines) {
         let measured = start::measure(&tools, arguments.starts)?;
         missed.extend(rows::missed(&measured, &start::targets(&measured)));
+        result.extend(measured);
+    }
+    if arguments.which != Which::Egress {
+        let measured = machines::measure(arguments.starts)?;
+        missed.extend(rows::missed(&measured, &machines::targets(&measured)));
         result.extend(measured);
     }
     rows::write(&arguments.json, &result)?;
@@ -135,7 +142,9 @@ fn figures(arguments: &Arguments, tools: &Tools) -> Result<bool> {
     let measured = match arguments.which {
         Which::Growth => growth::measure(tools)?,
         Which::Density => density::measure()?,
-        Which::Cost | Which::Egress | Which::Start | Which::All => cost::measure(tools)?,
+        Which::Cost | Which::Egress | Which::Start | Which::Machines | Which::All => {
+            cost::measure(tools)?
+        }
     };
     rows::write(&arguments.json, &measured)?;
     for figure in &measured {

@@ -208,7 +208,7 @@ fn raw_words(
 }
 
 /// `torno run`, as it is typed; the clock says whose daemon.
-fn torno_words(level: &str) -> Result<Vec<String>> {
+pub(crate) fn torno_words(level: &str) -> Result<Vec<String>> {
     let torno = binaries()?.join("torno");
     let run = [
         "run",
@@ -218,7 +218,9 @@ fn torno_words(level: &str) -> Result<Vec<String>> {
         "--workspace",
         "none",
     ];
-    let run = run.into_iter().chain(["--", "true"]);
+    let is_machine = matches!(level, "microvm" | "vm");
+    let emulated = is_machine.then_some("--emulation");
+    let run = run.into_iter().chain(emulated).chain(["--", "true"]);
     let words = std::iter::once(torno.display().to_string());
     Ok(words.chain(run.map(str::to_owned)).collect())
 }

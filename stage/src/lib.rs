@@ -18,6 +18,7 @@ pub mod account;
 pub mod attempt;
 pub mod attempts;
 pub mod canary;
+pub mod clones;
 pub mod crash;
 pub mod cut;
 pub mod daemon;

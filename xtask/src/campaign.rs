@@ -42,6 +42,12 @@ pub(crate) fn escape(root: &Path, levels: Option<&str>, only: Option<&str>) -> R
     )
 }
 
+/// So many machines from one template, compared.
+pub(crate) fn clones(root: &Path, count: u32, level: &str) -> Result<()> {
+    let count = count.to_string();
+    lanes::stage_program(root, &["torno-campaign", "clones", &count, level])
+}
+
 /// `decide` against its slow reference on so many random pairs.
 pub(crate) fn decide(root: &Path, pairs: u64, seed: Option<u64>) -> Result<()> {
     // Printed, so that a run can be told again.

@@ -111,6 +111,15 @@ enum Campaign {
         #[arg(long)]
         levels: Option<String>,
     },
+    /// Machines from one template: nothing that has to be unique is the same in two (root, QEMU).
+    Clones {
+        /// How many.
+        #[arg(long, default_value_t = 50)]
+        count: u32,
+        /// `microvm` or `vm`.
+        #[arg(long, default_value = "microvm")]
+        level: String,
+    },
     /// `decide` against its slow reference, and seeded faults of it.
     Decide {
         /// How many random pairs of world and act.
@@ -163,6 +172,8 @@ enum Bench {
     Egress,
     /// Start of a sandbox.
     Start,
+    /// Start of a machine, and a command in one that lives.
+    Machines,
     /// Memory of what is idle, and what requests leave behind.
     Cost,
     /// How cost grows with rules, sessions and connections.
@@ -204,6 +215,9 @@ fn run(task: &Task) -> anyhow::Result<()> {
                 },
         } => campaign::churn(&root, *cycles, seed.as_deref(), levels.as_deref()),
         Task::Campaign {
+            which: Campaign::Clones { count, level },
+        } => campaign::clones(&root, *count, level),
+        Task::Campaign {
             which: Campaign::Decide { pairs, seed },
         } => campaign::decide(&root, *pairs, *seed),
         Task::Campaign {
@@ -237,6 +251,7 @@ fn run(task: &Task) -> anyhow::Result<()> {
                 None => "all",
                 Some(Bench::Egress) => "egress",
                 Some(Bench::Start) => "start",
+                Some(Bench::Machines) => "machines",
                 Some(Bench::Cost) => "cost",
                 Some(Bench::Growth) => "growth",
                 Some(Bench::Density) => "density",

@@ -18,6 +18,7 @@ mod sandboxes;
 mod shape;
 mod spare_network;
 mod spare_sandbox;
+mod templates;
 
 use crate::orders::{FromSupervisor, LauncherReply, LauncherRequest, ReturnOrder};
 use crate::role_channel::{self, exactly, receive};
@@ -103,6 +104,7 @@ pub(crate) async fn run(supervisor: Channel, rights: Result<(), Refusal>) -> any
             }
             () = tokio::time::sleep_until(sandboxes.network.due()) => sandboxes.network.begin(),
             () = tokio::time::sleep_until(sandboxes.spares.due()) => sandboxes.tend_spares(),
+            () = tokio::time::sleep_until(sandboxes.templates.due()) => sandboxes.tend_templates(),
             Some((session, phase)) = endings.recv() => {
                 let event = LauncherReply::SandboxEnded { session, phase };
                 role_channel::send(&desk, &event, &[]).await?;
@@ -212,7 +214,7 @@ impl Service<'_> {
                 }
             }
             LauncherRequest::GiveUpSpares => {
-                self.sandboxes.spares.give_up();
+                self.sandboxes.give_up_spares();
                 LauncherReply::Removed
             }
             LauncherRequest::LeaveInstall { session } => {

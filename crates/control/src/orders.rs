@@ -70,6 +70,8 @@ pub(crate) struct Start {
     pub(crate) pool: usize,
     /// Machines are tried on KVM (launcher).
     pub(crate) kvm: bool,
+    /// Templates of machines that are kept (launcher).
+    pub(crate) templates: usize,
     /// The uid whose people may use the notary's socket, besides root.
     pub(crate) owner_uid: u32,
 }

@@ -3,8 +3,9 @@
 //! any role starts; without the file the defaults hold.
 //!
 //! ```toml
-//! pool = 1     # sandboxes that wait for each kind of session that ran last; 0 makes none ahead
-//! kvm = true   # machines are tried on KVM; false emulates them though there is one
+//! pool = 1       # sandboxes that wait for each kind of session that ran last; 0 makes none ahead
+//! kvm = true     # machines are tried on KVM; false emulates them though there is one
+//! templates = 2  # booted machines from which the next ones are restored; 0 boots every machine
 //! ```
 
 use crate::upstreams::read_bounded;
@@ -14,6 +15,8 @@ use std::path::Path;
 
 /// LIMIT: sandboxes that wait for one kind of session; the launcher bounds all of them together.
 const POOL_MAX: usize = 8;
+/// LIMIT: each holds some 100 MiB.
+const TEMPLATES_MAX: usize = 8;
 
 /// The settings.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -23,11 +26,17 @@ pub(crate) struct Settings {
     pub(crate) pool: usize,
     /// Machines are tried on KVM when their level is named.
     pub(crate) kvm: bool,
+    /// Templates of machines that are kept.
+    pub(crate) templates: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { pool: 1, kvm: true }
+        Self {
+            pool: 1,
+            kvm: true,
+            templates: 2,
+        }
     }
 }
 
@@ -51,6 +60,11 @@ impl Settings {
             "`pool` is {}, and {POOL_MAX} is the most: write a smaller number",
             settings.pool
         );
+        ensure!(
+            settings.templates <= TEMPLATES_MAX,
+            "`templates` is {}, and {TEMPLATES_MAX} is the most: write a smaller number",
+            settings.templates
+        );
         Ok(settings)
     }
 }
@@ -62,16 +76,18 @@ mod tests {
     #[test]
     fn without_a_file_one_of_each_shape_waits_and_zero_makes_none() {
         let none = Settings::load(Path::new("/nonexistent/tornod.toml")).unwrap();
-        assert_eq!(none, Settings { pool: 1, kvm: true });
+        assert_eq!((none.pool, none.kvm, none.templates), (1, true, 2));
         assert_eq!(Settings::parse("").unwrap(), none);
         assert_eq!(Settings::parse("pool = 0").unwrap().pool, 0);
         assert!(!Settings::parse("kvm = false").unwrap().kvm);
+        assert_eq!(Settings::parse("templates = 0").unwrap().templates, 0);
     }
 
     #[test]
     fn what_is_no_setting_is_refused() {
         for bad in [
             "pool = 9",
+            "templates = 9",
             "pool = -1",
             "pool = \"1\"",
             "pools = 1",

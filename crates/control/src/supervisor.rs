@@ -162,6 +162,7 @@ impl Supervisor {
             receipt_key: None,
             pool: 0,
             kvm: false,
+            templates: 0,
             owner_uid: rustix::process::geteuid().as_raw(),
         };
         let notary = Start {
@@ -179,6 +180,7 @@ impl Supervisor {
             directory: paths.sandboxes(),
             pool: self.settings.pool,
             kvm: self.settings.kvm,
+            templates: self.settings.templates,
             ..start()
         };
         let desk = Start {

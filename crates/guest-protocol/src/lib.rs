@@ -35,8 +35,9 @@ pub use frame::{
     encode_control, encode_credit, encode_data, encode_end_of_file, fuzz_frame,
 };
 pub use machine::{
-    MACHINE_INIT, MACHINE_MODULES, MACHINE_SETUP_PATH, MACHINE_TREE, MachineEnd, MachineFile,
-    MachineLink, MachineMount, MachineNetwork, MachineSetup, SetupError,
+    ENTROPY_BYTES, Entropy, MACHINE_INIT, MACHINE_MODULES, MACHINE_SETUP_PATH, MACHINE_TREE,
+    MachineEnd, MachineFile, MachineLink, MachineMount, MachineNetwork, MachineRenewal,
+    MachineRewrite, MachineSetup, SetupError, WallClock, machine_ready,
 };
 pub use message::{
     CONNECTIONS_MAX, ChannelId, ConnectionId, DirectoryEntry, Entry, ExecId, FileFailure, FileKind,

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the launcher tells the agent that is init of a virtual machine: how a bare kernel becomes
 //! what a sandbox's root looks like elsewhere. It lies in the machine's memory from the start, and
-//! nothing outside depends on its being obeyed.
+//! nothing outside depends on its being obeyed. Nothing of a session is in it: that comes once, as
+//! the first frame on the link.
 
+use crate::frame::{FrameError, encode_control};
+use crate::message::{GuestMessage, HostMessage};
+use bytes::BytesMut;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -26,8 +30,6 @@ pub struct MachineSetup {
     pub modules: Vec<String>,
     /// What is mounted over the root directory.
     pub mounts: Vec<MachineMount>,
-    /// Files of the workload's own, mode 0600, made after the mounts.
-    pub files: Vec<MachineFile>,
     /// Names below `/proc/sys`, and what is written there.
     pub kernel: Vec<(String, String)>,
     /// Processes and threads that the workload may have.
@@ -88,6 +90,82 @@ pub struct MachineFile {
     pub text: String,
 }
 
+/// What makes a machine one session's, and another one than those restored from the same template.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineRenewal {
+    /// For the kernel's random source.
+    pub entropy: Entropy,
+    /// The time; none leaves the clock that the machine read as it booted.
+    pub wall_clock: Option<WallClock>,
+    /// Files of the root directory, which are there already.
+    pub tree: Vec<MachineRewrite>,
+    /// Files of the workload's own, mode 0600, which are not.
+    pub home: Vec<MachineFile>,
+}
+
+impl MachineRenewal {
+    /// The frame that is the first on the machine's link.
+    ///
+    /// # Errors
+    /// When it is longer than a frame may be.
+    pub fn frame(self) -> Result<Vec<u8>, FrameError> {
+        frame(&HostMessage::RenewMachine { renewal: self })
+    }
+}
+
+/// The frame by which a machine says that it waits for its session.
+///
+/// # Errors
+/// None: it has a fixed length.
+pub fn machine_ready() -> Result<Vec<u8>, FrameError> {
+    frame(&GuestMessage::MachineReady {})
+}
+
+fn frame<M: Serialize>(message: &M) -> Result<Vec<u8>, FrameError> {
+    let mut frame = BytesMut::new();
+    encode_control(message, &mut frame)?;
+    Ok(frame.to_vec())
+}
+
+/// Random bytes of the host's; nobody prints them.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Entropy(pub Vec<u8>);
+
+// LIMIT: twice what the kernel's random source holds.
+/// How many random bytes a machine is given, no more and no fewer.
+pub const ENTROPY_BYTES: usize = 64;
+
+impl std::fmt::Debug for Entropy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Entropy({} bytes)", self.0.len())
+    }
+}
+
+/// Time since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WallClock {
+    /// Whole seconds.
+    pub seconds: u32,
+    /// The rest.
+    pub nanoseconds: u32,
+}
+
+/// What a file of the root directory says from now on. The trust bundle is longer than a frame, and
+/// a session adds one certificate to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineRewrite {
+    /// Where: absolute.
+    pub path: String,
+    /// So many of its first bytes stay.
+    pub kept: u64,
+    /// What follows them.
+    pub text: String,
+}
+
 /// The machine's own stack, sealed like a namespace of the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -131,6 +209,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn entropy_is_not_printed() {
+        let renewal = MachineRenewal {
+            entropy: Entropy(vec![177; ENTROPY_BYTES]),
+            wall_clock: None,
+            tree: vec![],
+            home: vec![],
+        };
+        let said = format!("{renewal:?}");
+        assert!(said.contains("64 bytes") && !said.contains("177"), "{said}");
+    }
+
+    #[test]
     fn a_set_up_is_read_as_it_was_written_and_in_no_other_form() {
         let setup = MachineSetup {
             arguments: vec!["init".to_owned()],
@@ -139,10 +229,6 @@ mod tests {
                 destination: "/tmp".to_owned(),
                 kind: "tmpfs".to_owned(),
                 options: vec!["nosuid".to_owned(), "size=1".to_owned()],
-            }],
-            files: vec![MachineFile {
-                path: "/home/agent/.netrc".to_owned(),
-                text: "x".to_owned(),
             }],
             kernel: vec![("kernel/pid_max".to_owned(), "64".to_owned())],
             processes: 64,

@@ -9,6 +9,7 @@ mod connection;
 mod file;
 mod process;
 
+use crate::machine::MachineRenewal;
 use serde::{Deserialize, Serialize};
 
 pub use connection::{CONNECTIONS_MAX, ConnectionId, Entry};
@@ -202,6 +203,11 @@ pub enum HostMessage {
         /// Nothing runs any more when it is read: every process is killed first.
         last: bool,
     },
+    /// Before `Hello`, to a machine alone, which serves nobody before it has come. No answer.
+    RenewMachine {
+        /// What makes it this session's.
+        renewal: MachineRenewal,
+    },
 }
 
 /// A wall that the agent itself raises before a program runs.
@@ -360,4 +366,6 @@ pub enum GuestMessage {
         /// The request.
         request: RequestId,
     },
+    /// Before `Hello`, from a machine that has booted: it is nobody's, and waits to be renewed.
+    MachineReady {},
 }

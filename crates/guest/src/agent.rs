@@ -7,7 +7,6 @@ mod plan;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
@@ -19,7 +18,7 @@ use torno_guest_protocol::{
     PROTOCOL_VERSION, ProcessFailure, RequestId, Stream, Wall,
 };
 
-use beginning::{greeting, refuse_inherited_descriptors};
+use beginning::refuse_inherited_descriptors;
 
 use crate::courier::{self, Courier};
 use crate::exec::{Closed, Exec, FirstKeeper, Order, Surroundings};
@@ -68,9 +67,9 @@ async fn serve(
     machine: Option<Machine>,
     limits: Wall,
 ) -> anyhow::Result<()> {
-    let (port, listeners) = match machine {
-        Some(machine) => (Some(machine.link), machine.listeners),
-        None => (None, None),
+    let (port, listeners, nobodys) = match machine {
+        Some(machine) => (Some(machine.link), machine.listeners, Some(machine.nobodys)),
+        None => (None, None, None),
     };
     let (mut link, writer) = link::open(port)?;
     let (host, writing) = link::start_writer(writer);
@@ -85,15 +84,10 @@ async fn serve(
         Err(error) => Err(error),
     };
     let mut decoder = HostDecoder::new();
-    let greeted = greeting(&mut link, &mut decoder);
-    if settings.made_ahead {
-        // For as long as somebody holds the other end.
-        greeted.await?;
-    } else {
-        tokio::time::timeout(GREETING_WAIT, greeted)
-            .await
-            .context("the host did not greet in time")??;
+    if let (Some(nobodys), true) = (nobodys, raised.is_ok()) {
+        beginning::renewal(&mut link, &mut decoder, &host, nobodys, &settings).await?;
     }
+    beginning::until_greeted(&mut link, &mut decoder, &settings).await?;
     let (nursery, mut found, first_keeper) = raised?;
     found.push(limits);
     let hello = GuestMessage::Hello {
@@ -233,6 +227,7 @@ impl Agent {
     async fn obey(&mut self, message: HostMessage) -> anyhow::Result<bool> {
         match message {
             HostMessage::Hello { .. } => bail!("the host greeted twice"),
+            HostMessage::RenewMachine { .. } => bail!("the host renewed what is somebody's"),
             HostMessage::Shutdown {} => return Ok(true),
             HostMessage::StartProcess { exec, .. } => self.start_process(exec, message).await?,
             HostMessage::Resize { exec, size } => self.order(exec, Order::Resize(size))?,
@@ -382,8 +377,6 @@ impl Agent {
     }
 }
 
-// LIMIT: the host greets as soon as it has the link; a link without host shall not keep a sandbox.
-const GREETING_WAIT: Duration = Duration::from_secs(30);
 // LIMIT: far above what a brain runs side by side; each costs a keeper process.
 const EXECS_MAX: usize = 256;
 // LIMIT: each is a thread with at most a window of data.

@@ -4,11 +4,13 @@
 //! makes here holds the workload back from the agent; the walls that count are the machine's own.
 //!
 //! ```text
-//!   kernel ── modules ── link, disk ── root ── network ──▶ agent ── link ends ──▶ power off
+//!   kernel ── modules ── link, disk ── root ── network ──▶ nobody's ── renewed ──▶ agent
+//!                                                                   link ends ──▶ power off
 //! ```
 
 mod dial;
 mod network;
+mod renewal;
 mod root;
 
 use std::fs::File;
@@ -30,6 +32,7 @@ use torno_guest_protocol::{
 };
 
 pub(crate) use network::Listeners;
+pub(crate) use renewal::Nobodys;
 
 use crate::settings::{Role, Settings};
 
@@ -40,6 +43,8 @@ pub(crate) struct Machine {
     pub(crate) link: OwnedFd,
     /// Where the workload's dials land, if there is a network.
     pub(crate) listeners: Option<Listeners>,
+    /// What is left to be done for the session that gets it.
+    pub(crate) nobodys: Nobodys,
 }
 
 /// The launcher's list.
@@ -64,8 +69,15 @@ pub(crate) fn set_up(setup: &MachineSetup) -> anyhow::Result<(Settings, Machine)
         }
     };
     // A link that is dialled can be had once: it is what a complaint goes by.
-    match furnish(setup, &settings) {
-        Ok(listeners) => Ok((settings, Machine { link, listeners })),
+    match furnish(setup) {
+        Ok((listeners, nobodys)) => {
+            let machine = Machine {
+                link,
+                listeners,
+                nobodys,
+            };
+            Ok((settings, machine))
+        }
         Err(error) => {
             complain(&link, &error);
             Err(error)
@@ -95,24 +107,28 @@ fn prepare(setup: &MachineSetup) -> anyhow::Result<Settings> {
 }
 
 /// What comes after it.
-fn furnish(setup: &MachineSetup, settings: &Settings) -> anyhow::Result<Option<Listeners>> {
+fn furnish(setup: &MachineSetup) -> anyhow::Result<(Option<Listeners>, Nobodys)> {
     let disk = await_device(|name| name == DISK).context("the disk with /usr")?;
-    root::enter(&disk, setup, settings)?;
-    setup.network.as_ref().map(network::seal).transpose()
+    let tree = root::enter(&disk, setup)?;
+    let listeners = setup.network.as_ref().map(network::seal).transpose()?;
+    Ok((listeners, Nobodys { tree }))
 }
 
 /// Tells the host why there is no sandbox.
 fn complain(link: &OwnedFd, error: &anyhow::Error) {
-    let message = format!("{error:#}")
-        .chars()
-        .take(COMPLAINT_CHARACTERS)
-        .collect();
+    let message = complaint(error);
     let mut frame = BytesMut::new();
     if encode_control(&GuestMessage::MachineUnusable { message }, &mut frame).is_ok() {
         // Without a link nobody can be told.
         let _told = rustix::io::write(link, &frame);
         std::thread::sleep(COMPLAINT_WAIT);
     }
+}
+
+/// An error, as the host is told.
+pub(crate) fn complaint(error: &anyhow::Error) -> String {
+    let text = format!("{error:#}");
+    text.chars().take(COMPLAINT_CHARACTERS).collect()
 }
 
 /// Ends the machine; the kernel does the same when init ends.
@@ -203,7 +219,7 @@ const DISK: &str = "vda";
 // longer, and the gate waits no longer than this for the first word.
 const DEVICE_WAIT: Duration = Duration::from_secs(45);
 /// What was written is in QEMU's hands by then.
-const COMPLAINT_WAIT: Duration = Duration::from_millis(100);
+pub(crate) const COMPLAINT_WAIT: Duration = Duration::from_millis(100);
 // LIMIT: the chain of an error.
 const COMPLAINT_CHARACTERS: usize = 1_000;
 const DEVICE_STEP: Duration = Duration::from_millis(1);

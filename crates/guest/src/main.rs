@@ -13,6 +13,8 @@
 //! - A program runs only behind the walls that were asked for: own uid, no capability, no new
 //!   privileges, landlock.
 //! - When the link ends, every process ends.
+//! - A machine serves nobody before it is its session's (`machine/renewal.rs`).
+//! - `unsafe` is in `sys`.
 //!
 //! Not here: the sandbox's own walls (namespaces, mounts, seccomp, cgroups: the launcher), and any
 //! decision.
@@ -31,6 +33,11 @@ mod nursery;
 mod place;
 mod settings;
 mod stream;
+#[expect(
+    unsafe_code,
+    reason = "the one order to the kernel that has no safe binding"
+)]
+mod sys;
 mod terminal;
 mod tree;
 mod verbs;

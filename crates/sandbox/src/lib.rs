@@ -68,3 +68,4 @@ pub use vm::{
     Acceleration, BootProbe, CallError, ImageError, KernelError, Kvm, LinkError, MachineParts,
     Monitor, MonitorError, MonitorProgram, boot_probe, host_image, plain_kernel,
 };
+pub use vm::{Fresh, QmpError, RenewError, Renewal, Template, TemplateError};

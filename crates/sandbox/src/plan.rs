@@ -93,6 +93,8 @@ pub struct Plan {
     pub(crate) cgroups: crate::cgroup::CgroupHost,
     /// What the first process is told, where it is a monitor with an interface.
     pub(crate) monitor: Option<crate::vm::Orders>,
+    /// What the sandbox holds QEMU for.
+    pub(crate) machine: Option<crate::vm::Machine>,
 }
 
 impl Plan {
@@ -164,6 +166,7 @@ pub fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanError> {
         cgroups: facts.cgroups.clone(),
         runtime,
         monitor: None,
+        machine: None,
     })
 }
 

@@ -92,9 +92,10 @@ impl Runtime {
         })
     }
 
-    /// The arguments that start sandbox `id` and return once its first process runs.
+    /// The arguments that start sandbox `id` and return once its first process runs, which has so
+    /// many descriptors further than the standard three. None of a user-space kernel's has.
     #[must_use]
-    pub(crate) fn arguments(&self, id: &str, files: FileAccess) -> Vec<String> {
+    pub(crate) fn arguments(&self, id: &str, files: FileAccess, further: usize) -> Vec<String> {
         let words: &[&str] = match self.kind {
             RuntimeKind::Crun => &[
                 "--root",
@@ -151,8 +152,9 @@ impl Runtime {
         first
             .into_iter()
             .chain(words.iter().copied())
-            .chain([id])
             .map(str::to_owned)
+            .chain((further > 0).then(|| format!("--preserve-fds={further}")))
+            .chain([id.to_owned()])
             .collect()
     }
 }

@@ -6,6 +6,7 @@
 mod spare;
 mod step;
 
+pub(crate) use spare::Host;
 pub use spare::{ClaimError, Spare};
 pub use step::{StartError, StartStep, Unwatched, Watch};
 
@@ -18,7 +19,7 @@ use crate::runtime::{LOG, PID_FILE, RuntimeKind};
 use crate::spec::Workspace;
 use crate::stage::{self, Doors, Findings, Sources};
 use crate::sys::{self, Birth};
-use crate::vm;
+use crate::vm::{self, Renewal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
 use std::fs::{self, File};
@@ -46,6 +47,8 @@ pub struct Started {
     pub handle: Handle,
     /// The link, where the sandbox has dialled it; else it is the other end of what was given.
     pub link: Option<OwnedFd>,
+    /// What a machine has yet to be told; without it, it serves nobody.
+    pub renewal: Option<Renewal>,
 }
 
 /// What a workload's dials come by.
@@ -112,6 +115,17 @@ pub(crate) fn start_open(
     inputs: StartInputs,
     watch: &mut dyn Watch,
 ) -> Result<(Started, Doors), StartError> {
+    start_further(plan, inputs, &[], watch)
+}
+
+/// The same with descriptors further than the link, from 3 on: of QEMU, by which it is told what to
+/// restore.
+pub(crate) fn start_further(
+    plan: &Plan,
+    inputs: StartInputs,
+    further: &[BorrowedFd<'_>],
+    watch: &mut dyn Watch,
+) -> Result<(Started, Doors), StartError> {
     if inputs.workspace.is_some() == (plan.workspace == Workspace::None) {
         return Err(StartError::WorkspaceDescriptor);
     }
@@ -152,6 +166,7 @@ pub(crate) fn start_open(
         cgroup: &cgroup,
         groups,
         link: inputs.link,
+        further,
     };
     let (number, doors) = in_own_thread(|| staged.run(watch))?;
     see(watch, StartStep::Process)?;
@@ -177,6 +192,7 @@ pub(crate) fn start_open(
         entrances: Entrances::of(network),
         handle,
         link,
+        renewal: Renewal::of(plan),
     };
     Ok((started, doors))
 }
@@ -230,6 +246,7 @@ struct Staged<'a> {
     /// Opened while the hierarchies are still in sight.
     groups: sys::Entrances,
     link: OwnedFd,
+    further: &'a [BorrowedFd<'a>],
 }
 
 impl Staged<'_> {
@@ -241,6 +258,7 @@ impl Staged<'_> {
             cgroup,
             groups,
             link,
+            further,
         } = self;
         let mut take = |step: StartStep, act: &mut dyn FnMut() -> io::Result<()>| {
             watch
@@ -286,7 +304,7 @@ impl Staged<'_> {
         };
         let mut child = None;
         take(StartStep::Runtime, &mut || {
-            child = Some(spawn_runtime(plan, &groups, link.as_fd())?);
+            child = Some(spawn_runtime(plan, &groups, link.as_fd(), further)?);
             Ok(())
         })?;
         // The sandbox has it; nobody else may hold the link open.
@@ -303,11 +321,16 @@ fn spawn_runtime(
     plan: &Plan,
     groups: &sys::Entrances,
     link: BorrowedFd<'_>,
+    further: &[BorrowedFd<'_>],
 ) -> io::Result<OwnedFd> {
+    let words = plan
+        .runtime
+        .arguments(plan.id.as_str(), plan.file_access(), further.len());
     let birth = Birth {
         program: &plan.runtime.path,
-        arguments: &plan.runtime.arguments(plan.id.as_str(), plan.file_access()),
+        arguments: &words,
         stdin: link,
+        further,
     };
     birth.start(groups)
 }

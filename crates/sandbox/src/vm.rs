@@ -16,20 +16,28 @@ mod image;
 mod initial;
 mod jail;
 mod kernel;
+mod machine;
 mod monitor;
 mod parts;
 mod plan;
 mod probe;
+mod qmp;
+mod renewal;
+mod template;
 mod walls;
 
 pub use boot::{BootProbe, boot_probe};
 pub use image::{ImageError, host_image};
 pub use kernel::{KernelError, plain_kernel};
+pub(crate) use machine::Machine;
 pub use monitor::{CallError, Kvm, LinkError, Monitor, MonitorError, MonitorProgram};
 pub(crate) use monitor::{Orders, make};
 pub use parts::{Acceleration, MachineParts};
 pub(crate) use plan::plan;
 pub(crate) use probe::probe;
+pub use qmp::QmpError;
+pub use renewal::{Fresh, RenewError, Renewal};
+pub use template::{Template, TemplateError};
 pub(crate) use walls::guarantees;
 
 #[cfg(test)]

@@ -3,13 +3,14 @@
 //! with `N passed, N failed`.
 
 mod churn;
+mod clones;
 mod crash;
 mod escape;
 
 use anyhow::{Context, Result, bail};
 use std::process::ExitCode;
 
-const USAGE: &str = "crash [RANDOM [SEED [ROLE,ROLE]]] | churn [CYCLES [SEED [LEVEL,LEVEL]]] \
+const USAGE: &str = "crash [RANDOM [SEED [ROLE,ROLE]]] | clones COUNT LEVEL | churn [CYCLES [SEED [LEVEL,LEVEL]]] \
     | escape [LEVEL,LEVEL [TEXT]]";
 
 fn main() -> ExitCode {
@@ -34,6 +35,9 @@ fn run(words: &[String]) -> Result<bool> {
     }
     if which == escape::INSIDE {
         return escape::inside(rest);
+    }
+    if let ("clones", [count, level]) = (which.as_str(), rest) {
+        return clones::run(count.parse().context("not a number")?, level);
     }
     let number = |text: &String| text.parse().context("not a number");
     let count = rest.first().map(number).transpose()?;

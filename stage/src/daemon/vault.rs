@@ -20,6 +20,19 @@ const API_PATHS: [&str; 10] = [
 ];
 
 impl Daemon {
+    /// Starts it again by other settings (`tornod.toml`), its vault open.
+    ///
+    /// # Errors
+    /// When it does not come up.
+    pub fn set_again(&mut self, settings: &str) -> Result<()> {
+        self.down();
+        self.write_settings(settings)?;
+        self.up()?;
+        let key = self.key_file();
+        self.must(&["vault", "unseal", "--key-file", text(&key)?])?;
+        Ok(())
+    }
+
     pub(super) fn make_vault(&self, world: &World) -> Result<()> {
         self.write(&self.key_file(), &format!("{}{}", random()?, random()?))?;
         let key = self.key_file();

@@ -50,6 +50,7 @@ mod limits;
 mod machine_workspaces;
 mod machines;
 mod machines_by_kvm;
+mod machines_start_warm;
 mod nothing_of_a_request_is_written_down;
 mod nothing_outlives_a_session;
 mod operators_see_and_limit;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Each package inherits the workspace's lints; the two that hold system calls spell the same
+//! Each package inherits the workspace's lints; the three that hold system calls spell the same
 //! table out with `unsafe_code = "deny"`, so that their `sys` modules can allow it.
 
 use super::Finding;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The packages that may hold `unsafe`, in their `sys` module.
-const SYSTEM: [&str; 2] = ["crates/sandbox", "crates/vault"];
+const SYSTEM: [&str; 3] = ["crates/guest", "crates/sandbox", "crates/vault"];
 
 type Tables = BTreeMap<String, BTreeMap<String, String>>;
 

@@ -90,7 +90,9 @@ pub(super) async fn open(
     })
     .await?;
     let mut decoder = GuestDecoder::new();
-    let hello = tokio::time::timeout(HELLO_WAIT, next(&mut from_guest, &mut decoder)).await;
+    let is_machine = link.courier.is_some();
+    let first = first_word(&mut from_guest, &mut decoder, is_machine);
+    let hello = tokio::time::timeout(HELLO_WAIT, first).await;
     match hello.context("the guest agent said nothing in 60 s")?? {
         Some(Frame::Control(GuestMessage::Hello { version, .. })) => {
             ensure!(
@@ -108,6 +110,19 @@ pub(super) async fn open(
     }
     let reader = read(Arc::clone(&link), from_guest, decoder);
     Ok((link, reader))
+}
+
+/// The agent's first word; a machine that booted for this session has said before that it waits.
+async fn first_word(
+    from_guest: &mut OwnedReadHalf,
+    decoder: &mut GuestDecoder,
+    is_machine: bool,
+) -> anyhow::Result<Option<Frame<GuestMessage>>> {
+    let first = next(from_guest, decoder).await?;
+    if is_machine && first == Some(Frame::Control(GuestMessage::MachineReady {})) {
+        return next(from_guest, decoder).await;
+    }
+    Ok(first)
 }
 
 async fn write(mut to_guest: OwnedWriteHalf, mut queue: mpsc::Receiver<Bytes>) {
@@ -353,7 +368,9 @@ impl Link {
                 self.courier()?.open(connection, entry)?;
             }
             GuestMessage::ConnectionClosed { connection } => self.courier()?.closed(connection)?,
-            GuestMessage::Hello { .. } | GuestMessage::MachineUnusable { .. } => {
+            GuestMessage::Hello { .. }
+            | GuestMessage::MachineUnusable { .. }
+            | GuestMessage::MachineReady {} => {
                 bail!("the guest said hello twice")
             }
             GuestMessage::WorkspaceFilled { request }
@@ -373,7 +390,9 @@ impl Link {
 /// The message's kind, for the log; nothing of its content.
 fn kind_of(message: &GuestMessage) -> &'static str {
     match message {
-        GuestMessage::Hello { .. } | GuestMessage::MachineUnusable { .. } => "hello",
+        GuestMessage::Hello { .. }
+        | GuestMessage::MachineUnusable { .. }
+        | GuestMessage::MachineReady {} => "hello",
         GuestMessage::ProcessStarted { .. } => "process_started",
         GuestMessage::ProcessEnded { .. } => "process_ended",
         GuestMessage::ProcessFailed { .. } => "process_failed",

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The sandboxes of this machine and their lives.
 
+mod boot;
 mod claim;
+mod machine;
 mod probes;
 
 use super::disk::{DiskWatch, runs_low};
@@ -11,9 +13,10 @@ use super::machines::Machines;
 use super::places::{self, Places};
 use super::ranges::{Range, Ranges};
 use super::removal::remove_tree;
-use super::shape::{self, Identity, Own, Shape};
+use super::shape;
 use super::spare_network::SpareNetwork;
 use super::spare_sandbox::SpareSandboxes;
+use super::templates::Templates;
 use crate::orders::{ProbeResult, SandboxOrder, SandboxReady, Start};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
@@ -25,8 +28,8 @@ use torno_policy::grant::WorkspaceMode;
 use torno_policy::names::SessionId;
 use torno_policy::standing::Phase;
 use torno_sandbox::{
-    Entrances, Handle, HostFacts, Paths, Plan, Refusal, Rights, SandboxId, SandboxSpec,
-    StartInputs, Started, VerifiedGuest,
+    Entrances, Handle, HostFacts, Paths, Plan, Refusal, Rights, SandboxId, SandboxSpec, Started,
+    VerifiedGuest,
 };
 
 /// How often a sandbox's first process is looked at.
@@ -84,6 +87,8 @@ pub(super) struct Sandboxes {
     pub(super) network: SpareNetwork,
     /// For the next sessions.
     pub(super) spares: SpareSandboxes,
+    /// For the machines among them.
+    pub(super) templates: Templates,
     journal: Journal,
     guest: Result<VerifiedGuest, String>,
     facts: HostFacts,
@@ -151,6 +156,7 @@ impl Sandboxes {
             guest: load_guest(&start.guest),
             network: SpareNetwork::new(nft),
             spares: SpareSandboxes::new(start.pool),
+            templates: Templates::new(start.templates),
             journal: Journal::begin(&start.directory, facts.cgroups.clone())?,
             facts,
             live: BTreeMap::new(),
@@ -195,40 +201,6 @@ impl Sandboxes {
         self.enter(session, disk_bytes, booted)
     }
 
-    /// Boots one for this session.
-    fn boot(
-        &mut self,
-        session: &SessionId,
-        (shape, own): (&Shape, &Own),
-        workspace: Option<OwnedFd>,
-    ) -> Result<Booted, Failed> {
-        let range = self.ranges.take()?;
-        let id =
-            SandboxId::parse(session.as_str()).map_err(|e| Failed::internal(&e.to_string()))?;
-        let identity = Identity {
-            id: &id,
-            uid_base: range.uid_base,
-            made_ahead: false,
-        };
-        let spec = shape.spec(own, &identity, self.guest()?)?;
-        let plan = self.plan(&spec)?;
-        let (link, theirs) = link_pair()?;
-        let inputs = StartInputs {
-            link: theirs,
-            workspace,
-            network: self.network.take(),
-        };
-        let started = torno_sandbox::start(&plan, inputs)
-            .map_err(|e| Failed::new("sandbox_failed", &e, "run `torno doctor`"))?;
-        Ok(Booted {
-            started,
-            link,
-            range,
-            environment: torno_sandbox::environment(&spec),
-            entry: None,
-        })
-    }
-
     /// Enters a sandbox as a session's.
     fn enter(
         &mut self,
@@ -240,6 +212,7 @@ impl Sandboxes {
             entrances,
             handle,
             link,
+            renewal: _,
         } = booted.started;
         let vital = handle.vital();
         let vital = vital.map_err(|e| Failed::internal(&e.to_string()))?;
@@ -303,8 +276,14 @@ impl Sandboxes {
             life.found = life.found.max(life.handle.kill().alive_before);
         }
         if session.is_none() {
-            self.spares.give_up();
+            self.give_up_spares();
         }
+    }
+
+    /// Ends all that waits for sessions.
+    pub(super) fn give_up_spares(&mut self) {
+        self.spares.give_up();
+        self.templates.give_up();
     }
 
     /// Removes a session's sandbox; its directories stay.

@@ -124,6 +124,11 @@ impl Shape {
         self.limits.disk_bytes
     }
 
+    /// Whose sessions have it.
+    pub(super) fn tenant(&self) -> &TenantName {
+        &self.tenant
+    }
+
     /// The level.
     pub(super) fn isolation(&self) -> Isolation {
         self.isolation

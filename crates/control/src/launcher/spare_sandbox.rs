@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::time::Instant;
 use torno_policy::grant::Isolation;
-use torno_sandbox::{ClaimError, Plan, Spare, StartInputs, StartStep, Watch};
+use torno_sandbox::{ClaimError, Plan, Spare, StartInputs, StartStep, Template, Watch};
 
 /// LIMIT: shapes that are remembered; the one that was used longest ago is forgotten.
 const SHAPES_MAX: usize = 4;
@@ -57,6 +57,8 @@ pub(super) struct Job {
     pub(super) link: OwnedFd,
     pub(super) range: Range,
     pub(super) entry: Entry,
+    /// Of a machine: what it is restored from.
+    pub(super) template: Option<Arc<Template>>,
 }
 
 /// The place of all of them.
@@ -76,7 +78,7 @@ pub(super) struct SpareSandboxes {
 struct Coming {
     shape: Shape,
     made: mpsc::Receiver<Waiting>,
-    unwanted: Arc<AtomicBool>,
+    unwanted: Unwanted,
     work: JoinHandle<()>,
 }
 
@@ -167,8 +169,8 @@ impl SpareSandboxes {
     /// Makes one beside us.
     pub(super) fn begin(&mut self, shape: Shape, job: Job) {
         let (done, made) = mpsc::channel();
-        let unwanted = Arc::new(AtomicBool::new(false));
-        let mut watch = Unwanted(Arc::clone(&unwanted));
+        let unwanted = Unwanted::default();
+        let mut watch = unwanted.clone();
         let work = move || {
             let Job {
                 plan,
@@ -176,8 +178,13 @@ impl SpareSandboxes {
                 link,
                 range,
                 entry,
+                template,
             } = job;
-            match Spare::make(plan, inputs, &mut watch) {
+            let made = match template {
+                Some(template) => Spare::restore(&template, plan, inputs, &mut watch),
+                None => Spare::make(plan, inputs, &mut watch),
+            };
+            match made {
                 // With nobody there to take it, it ends here.
                 Ok(spare) => drop(done.send(Waiting {
                     spare,
@@ -185,7 +192,7 @@ impl SpareSandboxes {
                     range,
                     entry,
                 })),
-                Err(_) if watch.0.load(Ordering::Relaxed) => {}
+                Err(_) if watch.is_so() => {}
                 // The next start makes its own and has the error to show.
                 Err(error) => tracing::warn!("no sandbox could be made ahead: {error}"),
             }
@@ -209,7 +216,7 @@ impl SpareSandboxes {
         self.shapes.clear();
         self.waiting.clear();
         if let Some(coming) = self.coming.take() {
-            coming.unwanted.store(true, Ordering::Relaxed);
+            coming.unwanted.say();
             // Made after all, it has nowhere to go, and ends where it was made.
             self.undoing.retain(|work| !work.is_finished());
             self.undoing.push(coming.work);
@@ -263,10 +270,15 @@ impl SpareSandboxes {
 impl Drop for SpareSandboxes {
     fn drop(&mut self) {
         self.give_up();
-        let end = Instant::now() + UNDO_WAIT;
-        while self.undoing.iter().any(|work| !work.is_finished()) && Instant::now() < end {
-            std::thread::sleep(MAKING_LOOK);
-        }
+        wait_for(&self.undoing);
+    }
+}
+
+/// Waits until what nobody wants any more is undone.
+pub(super) fn wait_for(undoing: &[JoinHandle<()>]) {
+    let end = Instant::now() + UNDO_WAIT;
+    while undoing.iter().any(|work| !work.is_finished()) && Instant::now() < end {
+        std::thread::sleep(MAKING_LOOK);
     }
 }
 
@@ -286,11 +298,24 @@ fn is_good(waiting: &Waiting) -> bool {
 }
 
 /// Stops a start at its next step once nobody wants it any more.
-struct Unwanted(Arc<AtomicBool>);
+#[derive(Debug, Clone, Default)]
+pub(super) struct Unwanted(Arc<AtomicBool>);
+
+impl Unwanted {
+    /// From now on nobody wants it.
+    pub(super) fn say(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nobody does.
+    pub(super) fn is_so(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
 
 impl Watch for Unwanted {
     fn before(&mut self, _: StartStep) -> io::Result<()> {
-        if self.0.load(Ordering::Relaxed) {
+        if self.is_so() {
             return Err(io::Error::other("nobody wants it any more"));
         }
         Ok(())
@@ -364,11 +389,11 @@ mod tests {
     fn the_end_waits_until_one_that_is_being_made_is_undone() {
         let mut spares = SpareSandboxes::new(1);
         let (done, made) = mpsc::channel();
-        let unwanted = Arc::new(AtomicBool::new(false));
+        let unwanted = Unwanted::default();
         let is_undone = Arc::new(AtomicBool::new(false));
-        let (stop, undone) = (Arc::clone(&unwanted), Arc::clone(&is_undone));
+        let (stop, undone) = (unwanted.clone(), Arc::clone(&is_undone));
         let work = std::thread::spawn(move || {
-            while !stop.load(Ordering::Relaxed) {
+            while !stop.is_so() {
                 std::thread::sleep(Duration::from_millis(1));
             }
             std::thread::sleep(Duration::from_millis(200));

@@ -141,6 +141,7 @@ impl Supervisor {
             receipt_key: None,
             pool: 0,
             kvm: false,
+            templates: 0,
             owner_uid: 0,
         }));
         send(&gate.channel, &start, &[]).await?;

@@ -4,10 +4,12 @@
 
 use std::ffi::CString;
 use std::io::Write as _;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{OpenOptionsExt as _, chown};
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
+use rustix::fs::{Mode, OFlags};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, mount, mount_bind, mount_change, mount_move, mount_remount,
 };
@@ -15,17 +17,16 @@ use torno_guest_protocol::{MACHINE_TREE, MachineFile, MachineMount, MachineSetup
 
 use crate::settings::Settings;
 
-/// Makes it, and moves into it for good.
-pub(super) fn enter(disk: &Path, setup: &MachineSetup, settings: &Settings) -> anyhow::Result<()> {
+/// Makes it, and moves into it for good. Gives the way to what lies below its read-only mount.
+pub(super) fn enter(disk: &Path, setup: &MachineSetup) -> anyhow::Result<OwnedFd> {
     let tree = Path::new(MACHINE_TREE);
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let lying_below = rustix::fs::open(tree, flags, Mode::empty()).context("the tree")?;
     mount_bind(tree, tree).context("the tree")?;
     let system = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
     mount(disk, tree.join("usr"), "erofs", system, None).context("/usr")?;
     for place in &setup.mounts {
         mount_place(tree, place).with_context(|| format!("mount {}", place.destination))?;
-    }
-    for file in &setup.files {
-        make_file(tree, file, settings).with_context(|| format!("file {}", file.path))?;
     }
     let read_only = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID;
     mount_remount(tree, read_only, c"").context("the tree, read-only")?;
@@ -37,7 +38,7 @@ pub(super) fn enter(disk: &Path, setup: &MachineSetup, settings: &Settings) -> a
         "/",
         MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
     )?;
-    Ok(())
+    Ok(lying_below)
 }
 
 fn mount_place(tree: &Path, place: &MachineMount) -> anyhow::Result<()> {
@@ -63,8 +64,13 @@ fn mount_place(tree: &Path, place: &MachineMount) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn make_file(tree: &Path, file: &MachineFile, settings: &Settings) -> anyhow::Result<()> {
-    let at = below(tree, &file.path)?;
+/// Makes a file of the workload's own, and the directory that it lies in.
+pub(super) fn make_file(
+    root: &Path,
+    file: &MachineFile,
+    settings: &Settings,
+) -> anyhow::Result<()> {
+    let at = below(root, &file.path)?;
     let (uid, gid) = (Some(settings.uid.as_raw()), Some(settings.gid.as_raw()));
     let directory = at.parent().context("a file needs a directory")?;
     if !directory.is_dir() {

@@ -2,7 +2,7 @@
 //! What a session brings to a sandbox that was made ahead of it: what its own files say. All else
 //! that a start does must be in both plans alike, or that sandbox is not the session's. Pure.
 
-use super::{Network, Plan, TreeStep};
+use super::{Plan, TreeStep};
 use crate::plan::rules::WorkspaceRules;
 use crate::spec::Workspace;
 use std::path::Path;
@@ -12,14 +12,13 @@ pub(crate) type Brought<'a> = (&'a Path, &'a [u8]);
 
 impl Plan {
     /// Whether a sandbox can be made by this plan before its session is there: neither a person's
-    /// own directory is in it, nor a place of the workspace that must be there to be a mount. What
-    /// a machine boots from has the session's files in it.
+    /// own directory is in it, nor a place of the workspace that must be there to be a mount.
     #[must_use]
     pub fn can_be_made_ahead(&self) -> bool {
-        match (&self.network, self.workspace) {
-            (Network::Machine, _) | (_, Workspace::Bind) => false,
-            (Network::Sealed(_), Workspace::None) => true,
-            (Network::Sealed(_), Workspace::Copy) => self.rules == WorkspaceRules::default(),
+        match self.workspace {
+            Workspace::Bind => false,
+            Workspace::None => true,
+            Workspace::Copy => self.rules == WorkspaceRules::default(),
         }
     }
 
@@ -41,7 +40,13 @@ impl Plan {
             keeper,
             cgroups,
             monitor,
+            machine,
         } = wanted;
+        let machines_are_alike = match (machine, &self.machine) {
+            (Some(wanted), Some(made)) => made.is_like(wanted),
+            (None, None) => true,
+            _ => false,
+        };
         let is_alike = *id == self.id
             && *level == self.level
             && *runtime == self.runtime
@@ -54,6 +59,7 @@ impl Plan {
             && *keeper == self.keeper
             && *cgroups == self.cgroups
             && *monitor == self.monitor
+            && machines_are_alike
             && tree.len() == self.tree.len();
         if !is_alike {
             return None;

@@ -99,7 +99,8 @@ pub(crate) fn printed(plan: &Plan) -> String {
     line(format!(
         "{} {:?}",
         plan.runtime.path.display(),
-        plan.runtime.arguments(plan.id.as_str(), plan.file_access())
+        plan.runtime
+            .arguments(plan.id.as_str(), plan.file_access(), 0)
     ));
     line(format!("{:?}", plan.cgroup));
     line(format!("{:?}", plan.rules));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A sandbox made ahead of the session that gets it: booted, with nothing in it but the agent. It
+//! A sandbox made ahead of the session that gets it: booted, or a machine restored, with nothing in
+//! it but the agent. It
 //! is claimed once, by one session, whose plan must be its own but for what the session brings.
 //!
 //! ```text
@@ -11,6 +12,7 @@
 use super::{StartError, StartInputs, Started, Watch, start_open};
 use crate::plan::{Plan, TreeStep};
 use crate::stage::{self, Doors};
+use crate::vm::{Machine, Renewal, Template};
 use rustix::fs::{FileType, Stat, fstat, stat};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -46,7 +48,7 @@ pub struct Spare {
     doors: Doors,
     /// Of the directory that it was given as workspace.
     workspace: Option<Identity>,
-    host: Vec<Option<Identity>>,
+    host: Host,
 }
 
 impl Spare {
@@ -61,7 +63,7 @@ impl Spare {
         watch: &mut dyn Watch,
     ) -> Result<Self, StartError> {
         // First: what is replaced while it is made counts as changed.
-        let host = host(&plan);
+        let host = Host::of(&plan);
         let workspace = inputs.workspace.as_ref();
         let workspace = workspace.and_then(|directory| fstat(directory).ok());
         let workspace = workspace.map(|found| Identity::of(&found));
@@ -75,6 +77,28 @@ impl Spare {
         })
     }
 
+    /// Makes one by restoring the machine of a plan that the template fits.
+    ///
+    /// # Errors
+    /// [`StartError`]; whatever was made is gone again.
+    pub fn restore(
+        template: &Template,
+        plan: Plan,
+        inputs: StartInputs,
+        watch: &mut dyn Watch,
+    ) -> Result<Self, StartError> {
+        let plan = plan.restored();
+        let host = Host::of(&plan);
+        let (started, doors) = template.restore_open(&plan, inputs, watch)?;
+        Ok(Self {
+            plan,
+            started,
+            doors,
+            workspace: None,
+            host,
+        })
+    }
+
     /// Whether a session could still have it.
     ///
     /// # Errors
@@ -83,7 +107,7 @@ impl Spare {
         if self.started.handle.has_ended() {
             return Err(ClaimError::Ended);
         }
-        if self.host != host(&self.plan) {
+        if self.host != Host::of(&self.plan) {
             return Err(ClaimError::Host);
         }
         Ok(())
@@ -107,6 +131,8 @@ impl Spare {
         workspace: Option<BorrowedFd<'_>>,
     ) -> Result<Started, ClaimError> {
         self.check()?;
+        let restored = self.plan.is_restored().then(|| wanted.clone().restored());
+        let wanted = restored.as_ref().unwrap_or(wanted);
         let brought = self.plan.brought(wanted).ok_or(ClaimError::Shape)?;
         let given = workspace.map(fstat).transpose();
         let given = given.map_err(|error| ClaimError::Write(error.into()))?;
@@ -122,7 +148,10 @@ impl Spare {
                 .rewrite(path, content)
                 .map_err(ClaimError::Write)?;
         }
-        Ok(self.started)
+        Ok(Started {
+            renewal: Renewal::of(wanted),
+            ..self.started
+        })
     }
 }
 
@@ -147,14 +176,21 @@ impl Identity {
     }
 }
 
-/// What the plan takes of the host: the runtime, and everything that it binds.
-fn host(plan: &Plan) -> Vec<Option<Identity>> {
-    let bound = plan.tree.iter().filter_map(|step| match step {
-        TreeStep::Bind { host, .. } => Some(host.as_path()),
-        _ => None,
-    });
-    let all = std::iter::once(plan.runtime.path.as_path()).chain(bound);
-    all.map(identity).collect()
+/// What a plan takes of the host: the runtime, everything that it binds, and QEMU.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Host(Vec<Option<Identity>>);
+
+impl Host {
+    /// As it is now.
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let bound = plan.tree.iter().filter_map(|step| match step {
+            TreeStep::Bind { host, .. } => Some(host.as_path()),
+            _ => None,
+        });
+        let first = [plan.runtime.path.as_path()].into_iter();
+        let all = first.chain(plan.machine.as_ref().and_then(Machine::host));
+        Self(all.chain(bound).map(identity).collect())
+    }
 }
 
 fn identity(path: &Path) -> Option<Identity> {

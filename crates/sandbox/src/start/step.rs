@@ -3,7 +3,7 @@
 
 use crate::cgroup::CgroupError;
 use crate::network::NetworkError;
-use crate::vm::MonitorError;
+use crate::vm::{MonitorError, QmpError};
 use std::fmt;
 use std::io;
 use thiserror::Error;
@@ -123,4 +123,10 @@ pub enum StartError {
     /// The workspace's descriptor is missing, or one was given that the plan has no use for.
     #[error("the plan and the descriptors given for the workspace don't agree")]
     WorkspaceDescriptor,
+    /// A template could not be given to it.
+    #[error("the machine could not be given its template")]
+    Template(#[source] io::Error),
+    /// QEMU did not make a machine of its template.
+    #[error("the machine could not be restored")]
+    Restore(#[source] QmpError),
 }

@@ -25,9 +25,14 @@ pub(crate) struct Entrances {
 pub(crate) struct Birth<'a> {
     pub(crate) program: &'a Path,
     pub(crate) arguments: &'a [String],
-    /// Its descriptor 0; 1 and 2 are `/dev/null`, and it has no other.
+    /// Its descriptor 0; 1 and 2 are `/dev/null`.
     pub(crate) stdin: BorrowedFd<'a>,
+    /// Its descriptors from 3 on; it has no other.
+    pub(crate) further: &'a [BorrowedFd<'a>],
 }
+
+/// Copies of what a newborn needs lie from here on, where none of its own places is.
+const COPIES_FROM: c_int = 64;
 
 impl Birth<'_> {
     /// Starts it. The pidfd is the caller's child, to be waited for.
@@ -45,11 +50,19 @@ impl Birth<'_> {
             .collect();
         let null = File::options().write(true).open("/dev/null")?;
         let tasks: Vec<c_int> = groups.tasks.iter().map(AsRawFd::as_raw_fd).collect();
-        let (mut failure, tell) = io::pipe()?;
+        let copy = |fd: BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(fd, COPIES_FROM);
+        let further = self.further.iter().map(|fd| copy(*fd));
+        let further = further.collect::<Result<Vec<OwnedFd>, _>>()?;
+        let (mut failure, writer) = io::pipe()?;
+        let tell = copy(std::os::fd::AsFd::as_fd(&writer))?;
+        // Its end is what an exec is told by; only the newborn may hold it open.
+        drop(writer);
+        let placed: Vec<c_int> = further.iter().map(AsRawFd::as_raw_fd).collect();
         let newborn = Newborn {
             words: &words,
             tasks: &tasks,
             streams: [self.stdin.as_raw_fd(), null.as_raw_fd(), null.as_raw_fd()],
+            further: &placed,
             tell: tell.as_raw_fd(),
         };
         let child = clone_into(groups.unified.as_ref(), &newborn)?;
@@ -74,6 +87,7 @@ struct Newborn<'a> {
     words: &'a [*const c_char],
     tasks: &'a [c_int],
     streams: [c_int; 3],
+    further: &'a [c_int],
     tell: c_int,
 }
 
@@ -131,7 +145,8 @@ unsafe fn become_program(newborn: &Newborn<'_>) -> ! {
     // SAFETY: write, dup2, chdir, sigprocmask, signal, execve and _exit are async-signal-safe; they
     // get descriptors that are open in this copy, texts that end in NUL, and lists that end in a
     // null pointer. Nothing is allocated or locked. Descriptors 0 to 2 are taken in the launcher,
-    // so none of the streams is one of them, and dup2 clears their close-on-exec.
+    // so none of the streams is one of them; the others, and the pipe, were copied above the places
+    // that they come to; and dup2 clears their close-on-exec.
     unsafe {
         let entered = newborn
             .tasks
@@ -142,6 +157,11 @@ unsafe fn become_program(newborn: &Newborn<'_>) -> ! {
             && libc::dup2(stdin, 0) == 0
             && libc::dup2(stdout, 1) == 1
             && libc::dup2(stderr, 2) == 2
+            && newborn
+                .further
+                .iter()
+                .zip(3..)
+                .all(|(fd, place)| libc::dup2(*fd, place) == place)
             && libc::chdir(c"/".as_ptr()) == 0;
         if placed {
             // As every program expects to find them; a Rust process has them otherwise.

@@ -3,6 +3,7 @@
 //! up to the agent's greeting. A /dev/kvm proves nothing, and neither do the processor's flags:
 //! behind some devices a kernel's own code is interpreted, and it never gets that far.
 
+use super::Fresh;
 use super::monitor::{Kvm, Monitor, START_WAIT};
 use crate::facts::HostFacts;
 use crate::plan::plan;
@@ -11,9 +12,9 @@ use crate::spec::{Level, SandboxSpec, VerifiedGuest, agent_arguments};
 use crate::start::{StartInputs, start};
 use rustix::event::Timespec;
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use torno_guest_protocol::{
     Frame, GuestDecoder, GuestMessage, HostMessage, PROTOCOL_VERSION, encode_control,
 };
@@ -94,13 +95,25 @@ fn boot(
     };
     let started = start(&plan, inputs).map_err(|error| chain(&error))?;
     let link = started.link.map_or(ours, UnixStream::from);
-    let heard = await_greeting(link, started.handle.process().try_clone_to_owned());
+    let renewed = started
+        .renewal
+        .map_or(Ok(()), |renewal| renewal.send(link.as_fd(), &NOBODYS));
+    let heard = renewed
+        .map_err(|error| chain(&error))
+        .and_then(|()| await_greeting(link, started.handle.process().try_clone_to_owned()));
     let removed = started.handle.remove();
     heard?;
     removed.map_err(|error| chain(&error))
 }
 
-/// The agent's first word is that it is ready, or why not.
+/// What a machine is given that is nobody's, runs nothing, and is gone in a moment.
+const NOBODYS: Fresh = Fresh {
+    entropy: [0; _],
+    machine_id: [0; _],
+    wall_clock: Duration::ZERO,
+};
+
+/// The agent's first words are that it is ready, and its greeting, or why not.
 fn await_greeting(mut link: UnixStream, process: std::io::Result<OwnedFd>) -> Result<(), String> {
     let process = process.map_err(|error| chain(&error))?;
     let late = || format!("a machine did not start within {} s", START_WAIT.as_secs());
@@ -115,6 +128,7 @@ fn await_greeting(mut link: UnixStream, process: std::io::Result<OwnedFd>) -> Re
     let mut buffer = [0; 1024];
     loop {
         match decoder.next_frame().map_err(|error| chain(&error))? {
+            Some(Frame::Control(GuestMessage::MachineReady {})) => {}
             Some(Frame::Control(GuestMessage::Hello { .. })) => return Ok(()),
             Some(Frame::Control(GuestMessage::MachineUnusable { message })) => {
                 let plain = message

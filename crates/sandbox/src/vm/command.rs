@@ -2,7 +2,10 @@
 //! QEMU's command line and the kernel's. Pure: the golden tests print both.
 
 use super::jail::{IMAGE, INITIAL, KERNEL, MACHINE};
+use super::machine::Way;
 use super::parts::{Acceleration, MachineParts, QEMU};
+use super::qmp;
+use super::template::MEMORY;
 use crate::spec::{Level, SandboxSpec};
 use std::path::Path;
 
@@ -11,11 +14,61 @@ const PROCESSORS_MAX: u64 = 8;
 /// LIMIT: translated code, in MiB. QEMU would take an eighth of the machine's memory and more.
 const TRANSLATED_MIB: u32 = 128;
 
+/// QEMU's words for one machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Words {
+    machine: Vec<String>,
+    boot: [String; 6],
+    memory_mib: u64,
+}
+
+impl Words {
+    /// All of them for one way of coming to life.
+    pub(super) fn of(&self, way: Way) -> Vec<String> {
+        let mut all = self.machine.clone();
+        match way {
+            Way::Boot => all.extend(self.boot.clone()),
+            Way::Template => {
+                all.extend(self.boot.clone());
+                all.extend(kept_memory(self.memory_mib, "on"));
+            }
+            Way::Restored => {
+                all.extend(["-incoming".to_owned(), "defer".to_owned()]);
+                all.extend(kept_memory(self.memory_mib, "off"));
+            }
+        }
+        all
+    }
+
+    /// The memory that the machine has.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.memory_mib << 20
+    }
+}
+
+/// The machine's memory in a file, shared with it or as it was, and the monitor by which the
+/// machine is kept or restored.
+fn kept_memory(memory_mib: u64, is_shared: &str) -> [String; 8] {
+    [
+        "-object".into(),
+        format!(
+            "memory-backend-file,id=memory,size={memory_mib}M,mem-path=/proc/self/fd/{MEMORY},\
+             share={is_shared}"
+        ),
+        "-machine".into(),
+        "memory-backend=memory".into(),
+        "-chardev".into(),
+        format!("socket,id=monitor,fd={}", qmp::DESCRIPTOR),
+        "-mon".into(),
+        "chardev=monitor,mode=control".into(),
+    ]
+}
+
 /// QEMU's words, where QEMU makes the machine.
-pub(super) fn qemu(spec: &SandboxSpec, parts: &MachineParts, memory_mib: u64) -> Vec<String> {
+pub(super) fn qemu(spec: &SandboxSpec, parts: &MachineParts, memory_mib: u64) -> Words {
     let at = |path: &str| Path::new(MACHINE).join(path).display().to_string();
     let processors = processors(spec);
-    let (machine, bus) = match spec.level {
+    let (kind, bus) = match spec.level {
         Level::Vm => ("q35,vmport=off,sata=off,smbus=off,hpet=on", "pci"),
         // Rank and file below are no machines; the plan has refused them.
         Level::Microvm | Level::Container | Level::Gvisor => {
@@ -45,7 +98,7 @@ pub(super) fn qemu(spec: &SandboxSpec, parts: &MachineParts, memory_mib: u64) ->
         "-parallel".into(),
         "none".into(),
         "-machine".into(),
-        machine.into(),
+        kind.into(),
         "-accel".into(),
         accelerator,
         "-cpu".into(),
@@ -55,10 +108,13 @@ pub(super) fn qemu(spec: &SandboxSpec, parts: &MachineParts, memory_mib: u64) ->
         "-m".into(),
         memory_mib.to_string(),
     ];
-    let mut all = words.to_vec();
-    all.extend(boot(parts));
-    all.extend(devices(bus));
-    all
+    let mut machine = words.to_vec();
+    machine.extend(devices(bus));
+    Words {
+        machine,
+        boot: boot(parts),
+        memory_mib,
+    }
 }
 
 /// How many processors a machine has.
@@ -174,8 +230,11 @@ mod tests {
                     .iter()
                     .any(|word| said(&accelerated, word))
             );
-            let qemu = qemu(&spec(level), &parts, 512).join(" ");
-            assert!(qemu.contains("-accel kvm") && !qemu.contains("tcg"));
+            let qemu = qemu(&spec(level), &parts, 512);
+            for way in [Way::Boot, Way::Template, Way::Restored] {
+                let qemu = qemu.of(way).join(" ");
+                assert!(qemu.contains("-accel kvm") && !qemu.contains("tcg"));
+            }
         }
     }
 }

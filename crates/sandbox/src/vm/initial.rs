@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What lies in a machine's memory when its kernel starts: the agent, the kernel's modules, the
 //! root directory without `/usr`, and the list by which the agent makes a sandbox of it. It is made
-//! of the same steps as the root directory of the other levels.
+//! of the same steps as the root directory of the other levels. Nothing of a session is in it.
 
 use super::archive::Archive;
 use super::parts::{MachineParts, Module};
+use super::renewal::MACHINE_ID;
 use crate::facts::HostFacts;
 use crate::network::{self, CAPTURE_PORT, PROXY_PORT, RULESET};
 use crate::plan::rules::WorkspaceRules;
@@ -13,9 +14,20 @@ use crate::spec::{SandboxSpec, Workspace};
 use serde_json::Value;
 use std::path::Path;
 use torno_guest_protocol::{
-    MACHINE_INIT, MACHINE_MODULES, MACHINE_SETUP_PATH, MACHINE_TREE, MachineEnd, MachineFile,
-    MachineLink, MachineMount, MachineNetwork, MachineSetup,
+    MACHINE_INIT, MACHINE_MODULES, MACHINE_SETUP_PATH, MACHINE_TREE, MachineEnd, MachineLink,
+    MachineMount, MachineNetwork, MachineSetup,
 };
+
+/// The same machine before it is anybody's.
+pub(super) fn nobodys(spec: &SandboxSpec) -> SandboxSpec {
+    SandboxSpec {
+        env: Vec::new(),
+        git_hosts: Vec::new(),
+        ca_pem: String::new(),
+        home: Vec::new(),
+        ..spec.clone()
+    }
+}
 
 /// The archive.
 pub(super) fn archive(
@@ -24,6 +36,7 @@ pub(super) fn archive(
     parts: &MachineParts,
     ends: (MachineLink, MachineEnd),
 ) -> Result<Vec<u8>, PlanError> {
+    let spec = &nobodys(spec);
     let mut archive = Archive::default();
     let at = |path: &str| relative(Path::new(path));
     for directory in ["dev", "proc", MACHINE_MODULES, MACHINE_TREE] {
@@ -36,22 +49,21 @@ pub(super) fn archive(
     for (name, bytes) in &modules {
         archive.file(&at(MACHINE_MODULES).join(name), 0o644, bytes);
     }
-    let files = root(&mut archive, &at(MACHINE_TREE), spec, facts, parts)?;
+    root(&mut archive, &at(MACHINE_TREE), spec, facts, parts)?;
     let names = modules.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let setup = setup((spec, facts), names, files, ends)?;
+    let setup = setup((spec, facts), names, ends)?;
     archive.file(&at(MACHINE_SETUP_PATH), 0o600, &setup.text());
     Ok(archive.finish())
 }
 
-/// The root directory; what belongs on top of a mount is left for the agent.
+/// The root directory; what belongs on top of a mount comes with the session.
 fn root(
     archive: &mut Archive,
     root: &Path,
     spec: &SandboxSpec,
     facts: &HostFacts,
     parts: &MachineParts,
-) -> Result<Vec<MachineFile>, PlanError> {
-    let mut files = Vec::new();
+) -> Result<(), PlanError> {
     let home = relative(Path::new(oci::HOME));
     for step in tree(spec, facts)?.iter().chain(&parts.etc) {
         match step {
@@ -59,22 +71,20 @@ fn root(
             TreeStep::Directory(path) => archive.directory(&root.join(path)),
             TreeStep::File(path, content) => archive.file(&root.join(path), 0o644, content),
             TreeStep::Link(path, target) => archive.link(&root.join(path), target),
-            TreeStep::HomeFile(path, content) => files.push(MachineFile {
-                path: Path::new("/").join(path).display().to_string(),
-                text: String::from_utf8_lossy(content).into_owned(),
-            }),
             TreeStep::Bind { host, .. } => check_bind(host)?,
             // The agent is the init already; `/usr/local` isn't in the image; the agent makes home
             // and workspace.
             TreeStep::Program(..)
             | TreeStep::Cover(_)
             | TreeStep::Home(..)
+            | TreeStep::HomeFile(..)
             | TreeStep::Workspace(_)
             | TreeStep::Kvm => {}
         }
     }
+    archive.file(&root.join(MACHINE_ID), 0o644, b"");
     devices(archive, &root.join("dev"));
-    Ok(files)
+    Ok(())
 }
 
 /// The image has `/usr`, and what is needed of `/etc` comes as files.
@@ -126,7 +136,6 @@ fn modules(parts: &MachineParts, link: MachineLink) -> Vec<Module> {
 fn setup(
     (spec, facts): (&SandboxSpec, &HostFacts),
     modules: Vec<String>,
-    files: Vec<MachineFile>,
     (link, end): (MachineLink, MachineEnd),
 ) -> Result<MachineSetup, PlanError> {
     let nft = facts.nft.as_deref().filter(|nft| nft.starts_with("/usr"));
@@ -137,11 +146,16 @@ fn setup(
         ..spec.clone()
     };
     let mounts = oci::places(&in_memory, crate::runtime::RuntimeKind::Crun);
+    let mut arguments = spec.guest_arguments.clone();
+    let ahead = MADE_AHEAD.to_owned();
+    // Every machine waits for its session.
+    if !arguments.contains(&ahead) {
+        arguments.push(ahead);
+    }
     Ok(MachineSetup {
-        arguments: spec.guest_arguments.clone(),
+        arguments,
         modules,
         mounts: mounts.iter().filter_map(mount).collect(),
-        files,
         kernel: vec![
             // Nobody inside becomes root of a namespace, as at the other levels.
             ("user/max_user_namespaces".to_owned(), "0".to_owned()),
@@ -159,6 +173,9 @@ fn setup(
         end,
     })
 }
+
+/// The agent's word for a sandbox that is there before its session.
+const MADE_AHEAD: &str = "--made-ahead";
 
 /// A place, as the agent reads it; `/dev` is part of the tree.
 fn mount(place: &Value) -> Option<MachineMount> {

@@ -11,6 +11,7 @@ use crate::seccomp;
 use crate::spec::{INSIDE_UID, IdMap};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Where QEMU finds its own files.
 pub(super) const MACHINE: &str = "/machine";
@@ -23,7 +24,7 @@ pub(super) fn tree(
     facts: &HostFacts,
     parts: &MachineParts,
     image: &Path,
-    initial: Vec<u8>,
+    initial: Arc<[u8]>,
 ) -> Vec<TreeStep> {
     let directories = ["usr", "etc", "proc", "dev", "machine", "boot"];
     let mut steps: Vec<TreeStep> = directories
@@ -39,7 +40,7 @@ pub(super) fn tree(
     steps.push(bind(&parts.root, MACHINE));
     steps.push(bind(&parts.kernel, KERNEL));
     steps.push(bind(image, IMAGE));
-    steps.push(TreeStep::File(relative(Path::new(INITIAL)), initial.into()));
+    steps.push(TreeStep::File(relative(Path::new(INITIAL)), initial));
     if parts.acceleration == Acceleration::Kvm {
         steps.push(TreeStep::Kvm);
     }

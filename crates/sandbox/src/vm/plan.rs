@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Spec and facts → the plan of a machine: of QEMU's sandbox, and of what it boots. Pure.
 
+use super::machine::{Machine, Qemu, Way};
 use super::monitor::{self, Monitor};
-use super::parts::Acceleration;
+use super::parts::{Acceleration, QEMU};
+use super::renewal::SessionFiles;
 use super::{command, initial, jail};
 use crate::cgroup::CgroupValues;
 use crate::facts::HostFacts;
@@ -10,6 +12,7 @@ use crate::plan::rules::WorkspaceRules;
 use crate::plan::{CPU_PERIOD_US, Network, Plan, PlanError, check, ids, runtime_for};
 use crate::rights::Rights;
 use crate::spec::{Level, SandboxSpec, Workspace};
+use std::sync::Arc;
 use torno_guest_protocol::{MachineEnd, MachineLink};
 
 /// LIMIT: a kernel, its init and `/usr`'s tables leave nothing of less.
@@ -37,14 +40,18 @@ pub(crate) fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanEr
     let memory_mib = (spec.limits.memory_bytes + KERNEL_BYTES) >> 20;
     let words = command::qemu(spec, parts, memory_mib);
     let ends = (MachineLink::Port, MachineEnd::PowerOff);
-    let initial = initial::archive(spec, facts, parts, ends)?;
-    let is_accelerated = parts.acceleration == Acceleration::Kvm;
-    let device = is_accelerated.then(monitor::device);
+    let initial: Arc<[u8]> = initial::archive(spec, facts, parts, ends)?.into();
+    let qemu = Qemu {
+        words,
+        program: parts.root.join(QEMU),
+        version: parts.version.clone(),
+        is_accelerated: parts.acceleration == Acceleration::Kvm,
+    };
     let plan = Plan {
         id: spec.id.clone(),
         level: spec.level,
-        tree: jail::tree(facts, parts, image, initial),
-        config: jail::config((&words, &jail::environment()), ids, runtime.kind, device),
+        tree: jail::tree(facts, parts, image, Arc::clone(&initial)),
+        config: qemu.config(Way::Boot, ids, runtime.kind),
         cgroup: CgroupValues {
             memory_bytes: (memory_mib << 20) + OVERHEAD_BYTES,
             pids: THREADS_MAX,
@@ -60,6 +67,12 @@ pub(crate) fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanEr
         cgroups: facts.cgroups.clone(),
         runtime,
         monitor: None,
+        machine: Some(Machine {
+            way: Way::Boot,
+            qemu: Some(qemu),
+            initial,
+            files: SessionFiles::of(spec, facts)?,
+        }),
     };
     match parts.kvm.monitor(spec.level) {
         None | Some(Monitor::Qemu) => Ok(plan),

@@ -44,7 +44,7 @@ fn place(names: &[&str]) -> Option<Place> {
     };
     let mut facts = facts;
     facts.find_machine(&paths);
-    let parts = facts.machine.as_mut().expect("the parts");
+    let parts = facts.machine.as_mut().unwrap();
     // Peers boot nothing: any file stands for what they are told to read.
     let file = |name: &str| {
         let path: PathBuf = directory.path().join(name);

@@ -43,6 +43,11 @@ impl Sandboxes {
         if !plan.can_be_made_ahead() {
             return Ok(None);
         }
+        let template = self.template_for(shape, &plan);
+        if plan.can_be_kept() && template.is_none() && self.templates.are_made() {
+            // It is asked for again once there is one.
+            return Ok(None);
+        }
         let workspace = match shape.workspace() {
             WorkspaceMode::Copy if shape.is_machine() => None,
             WorkspaceMode::Copy => Some(entry.make_workspace()?),
@@ -60,6 +65,7 @@ impl Sandboxes {
             link,
             range,
             entry,
+            template,
         }))
     }
 
@@ -100,7 +106,12 @@ impl Sandboxes {
         let claimed = entry
             .claimed_by(session)
             .map_err(ClaimError::Write)
-            .and_then(|()| spare.claim(&plan, workspace.as_ref().map(AsFd::as_fd)));
+            .and_then(|()| spare.claim(&plan, workspace.as_ref().map(AsFd::as_fd)))
+            .map_err(|error| Failed::new("", &error, ""))
+            .and_then(|mut started| {
+                super::machine::renew(&mut started, &link)?;
+                Ok(started)
+            });
         match claimed {
             Ok(started) => Ok(Some(Booted {
                 started,
@@ -109,8 +120,7 @@ impl Sandboxes {
                 environment: torno_sandbox::environment(&spec),
                 entry: Some(entry),
             })),
-            Err(error) => {
-                let Failed { message, .. } = Failed::new("", &error, "");
+            Err(Failed { message, .. }) => {
                 tracing::warn!("a sandbox made ahead goes: {message}");
                 Ok(None)
             }

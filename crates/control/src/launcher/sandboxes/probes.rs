@@ -23,6 +23,10 @@ impl Sandboxes {
                 if let Some(machine) = machine_of(level) {
                     probe.lines.extend(self.kvm.lines(machine, &self.facts));
                 }
+                match self.templates.count(level) {
+                    0 => {}
+                    count => probe.lines.push(format!("templates: {count}")),
+                }
                 probe
             })
             .collect()

@@ -8,6 +8,7 @@ use crate::facts::HostFacts;
 use crate::plan::{TreeStep, relative, system};
 use crate::vm::jail::{IMAGE, INITIAL, KERNEL, libraries_list};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The program inside.
 pub(super) const PROGRAM: &str = "/monitor";
@@ -29,7 +30,7 @@ pub(super) fn tree(
     facts: &HostFacts,
     program: &MonitorProgram,
     (kernel, image): (&Path, &Path),
-    initial: Vec<u8>,
+    initial: Arc<[u8]>,
 ) -> Vec<TreeStep> {
     let directories = ["etc", "proc", "dev", "boot", HOME];
     let mut steps: Vec<TreeStep> = directories
@@ -48,7 +49,7 @@ pub(super) fn tree(
     steps.push(bind(&program.path, PROGRAM));
     steps.push(bind(kernel, KERNEL));
     steps.push(bind(image, IMAGE));
-    steps.push(TreeStep::File(relative(Path::new(INITIAL)), initial.into()));
+    steps.push(TreeStep::File(relative(Path::new(INITIAL)), initial));
     steps.push(TreeStep::Home(PathBuf::from(HOME), HOME_BYTES, HOME_FILES));
     steps.push(TreeStep::Kvm);
     steps

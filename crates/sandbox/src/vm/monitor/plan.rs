@@ -8,6 +8,7 @@ use crate::spec::SandboxSpec;
 use crate::vm::command::{kernel, processors};
 use crate::vm::parts::MachineParts;
 use crate::vm::{initial, jail as qemu_jail};
+use std::sync::Arc;
 use torno_guest_protocol::{MachineEnd, MachineLink};
 
 /// What a machine is made with, whoever makes it.
@@ -54,7 +55,11 @@ pub(in crate::vm) fn plan(
     let link = MachineLink::Vsock {
         port: super::link::LINK_PORT,
     };
-    let initial = initial::archive(spec, facts, parts, (link, end))?;
+    let initial: Arc<[u8]> = initial::archive(spec, facts, parts, (link, end))?.into();
+    if let Some(machine) = &mut plan.machine {
+        machine.qemu = None;
+        machine.initial = Arc::clone(&initial);
+    }
     let mut all = vec![jail::PROGRAM.to_owned()];
     all.extend(words);
     plan.tree = jail::tree(facts, program, (kernel_file, image), initial);
