@@ -181,13 +181,7 @@ pub(crate) fn start_further(
         dead: false,
     };
     // A handle that is dropped ends the sandbox.
-    let link = match (&plan.monitor, doors.home()) {
-        (None, _) => None,
-        (Some(orders), Some(home)) => {
-            Some(vm::make(orders, home, handle.process(), &handle.cgroup)?)
-        }
-        (Some(_), None) => return Err(at(StartStep::Process)(io::ErrorKind::NotFound.into())),
-    };
+    let link = dialled(plan, &doors, &handle)?;
     let started = Started {
         entrances: Entrances::of(network),
         handle,
@@ -195,6 +189,17 @@ pub(crate) fn start_further(
         renewal: Renewal::of(plan),
     };
     Ok((started, doors))
+}
+
+/// The link that a machine has dialled, once its monitor was told to make it.
+fn dialled(plan: &Plan, doors: &Doors, handle: &Handle) -> Result<Option<OwnedFd>, StartError> {
+    let Some(orders) = &plan.monitor else {
+        return Ok(None);
+    };
+    let home = doors.home().ok_or_else(|| io::ErrorKind::NotFound.into());
+    let home = home.map_err(at(StartStep::Process))?;
+    let link = vm::make(orders, home, handle.process(), &handle.cgroup)?;
+    Ok(Some(link))
 }
 
 /// Makes the caller the parent of what runtimes leave behind, so that it can reap them: for the

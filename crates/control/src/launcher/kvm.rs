@@ -79,7 +79,7 @@ impl Kvm {
             (true, Some(true), Some(Trial::Done(lines))) => lines.clone(),
             (true, Some(true), Some(Trial::Coming(_))) => one("KVM: a machine is being tried"),
             (true, Some(true), None) => one(
-                "KVM: /dev/kvm is there; whether a machine starts is tried when this level is named",
+                "KVM: there; whether it runs a machine is tried when this level is named",
             ),
         }
     }
