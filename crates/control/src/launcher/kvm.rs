@@ -78,9 +78,9 @@ impl Kvm {
             (true, Some(false), _) => one("KVM: no /dev/kvm, or not root of this host"),
             (true, Some(true), Some(Trial::Done(lines))) => lines.clone(),
             (true, Some(true), Some(Trial::Coming(_))) => one("KVM: a machine is being tried"),
-            (true, Some(true), None) => one(
-                "KVM: there; whether it runs a machine is tried when this level is named",
-            ),
+            (true, Some(true), None) => {
+                one("KVM: there; whether it runs a machine is tried when this level is named")
+            }
         }
     }
 }
