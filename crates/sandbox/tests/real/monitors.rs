@@ -44,7 +44,7 @@ fn place(names: &[&str]) -> Option<Place> {
     };
     let mut facts = facts;
     facts.find_machine(&paths);
-    let parts = facts.machine.as_mut().expect("the parts");
+    let parts = facts.machine.as_mut().unwrap();
     // Peers boot nothing: any file stands for what they are told to read.
     let file = |name: &str| {
         let path: PathBuf = directory.path().join(name);
@@ -114,7 +114,7 @@ fn a_monitor_is_told_in_order_has_its_one_device_and_reaches_nothing_else() {
             return;
         }
         let started = place.start(monitor, 256).unwrap();
-        let mut link = UnixStream::from(started.link.expect("a link that was dialled"));
+        let mut link = UnixStream::from(started.link.unwrap());
         link.set_read_timeout(Some(Duration::from_secs(10)))
             .unwrap();
         link.write_all(b"look?").unwrap();
