@@ -73,7 +73,6 @@ impl Place {
         let named = format!("*{id}*");
         let commands = [
             ("pgrep", vec!["-f", id]),
-            ("pgrep", vec!["-f", "^/monitor --api-sock "]),
             ("find", vec!["/sys/fs/cgroup", "-name", &named]),
         ];
         let outputs = commands.map(|(program, words)| {
