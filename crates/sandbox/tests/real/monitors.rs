@@ -73,7 +73,6 @@ impl Place {
         let named = format!("*{id}*");
         let commands = [
             ("pgrep", vec!["-f", id]),
-            ("pgrep", vec!["-f", "^/monitor --api-sock "]),
             ("find", vec!["/sys/fs/cgroup", "-name", &named]),
         ];
         let outputs = commands.map(|(program, words)| {
@@ -114,7 +113,7 @@ fn a_monitor_is_told_in_order_has_its_one_device_and_reaches_nothing_else() {
             return;
         }
         let started = place.start(monitor, 256).unwrap();
-        let mut link = UnixStream::from(started.link.expect("a link that was dialled"));
+        let mut link = UnixStream::from(started.link.unwrap());
         link.set_read_timeout(Some(Duration::from_secs(10)))
             .unwrap();
         link.write_all(b"look?").unwrap();

@@ -48,7 +48,7 @@ fn what_a_monitor_is_told_is_what_its_published_interface_takes() {
         }
         drop(ours);
         let peer = serving.join().unwrap();
-        let machine = peer.machine().expect("started");
+        let machine = peer.machine().unwrap();
         assert_eq!(machine.socket, "/run/link.sock");
         assert_eq!(machine.memory_mib, 2048 + 64);
         let files = ["/boot/kernel", "/boot/initial", "/boot/usr.erofs"];
