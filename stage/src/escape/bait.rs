@@ -26,6 +26,10 @@ open(home + '/disk', 'wb').write(secret.ljust(1 << 20, b'\0'))
 open(home + '/token', 'wb').write(secret)
 loop = subprocess.run(['losetup', '-f', '--show', home + '/disk'], capture_output=True, text=True)
 loop = loop.stdout.strip()
+if loop:
+    # Given up while it is held: the kernel takes it away with this process, however that ends.
+    held = open(loop, 'rb')
+    subprocess.run(['losetup', '-d', loop])
 
 def serve(listener):
     listener.listen()
@@ -43,8 +47,6 @@ for listener in listeners:
 number = loop.removeprefix('/dev/loop') or '255'
 print(name, key, number, listeners[2].getsockname()[1], flush=True)
 sys.stdin.read()
-if loop:
-    subprocess.run(['losetup', '-d', loop])
 libc.shmctl(shared, 0, None)
 os.unlink('/dev/shm/' + name)
 ";
