@@ -4,10 +4,11 @@
 
 use crate::bundle;
 use anyhow::{Context, Result, bail, ensure};
+use rustix::time::{ClockId, clock_gettime};
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use torno_guest_protocol::{
     ENTROPY_BYTES, ExecId, Frame, GuestDecoder, GuestMessage, HostMessage, PROTOCOL_VERSION,
     ProcessStatus, encode_control,
@@ -88,8 +89,8 @@ impl BareMachines {
     fn plan(&mut self) -> Result<Plan> {
         self.started += 1;
         let letters = format!("{:0>26}", self.started);
-        let letter = |digit: char| ('a'..='j').nth(usize::try_from(digit.to_digit(10)?).ok()?);
-        let id: String = letters.chars().filter_map(letter).collect();
+        let letter = |digit: u8| char::from(b'a' + digit.saturating_sub(b'0'));
+        let id: String = letters.bytes().map(letter).collect();
         let mut spec = bundle::spec(self.level)?;
         spec.id = SandboxId::parse(&id).context("id")?;
         plan(&spec, &self.facts).context("no plan")
@@ -114,11 +115,11 @@ impl BareMachines {
         }
         .context("no machine")?;
         let renewal = started.renewal.take().context("no machine's")?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = clock_gettime(ClockId::Realtime);
         let fresh = Fresh {
             entropy: [7; ENTROPY_BYTES],
             machine_id: [7; 16],
-            wall_clock: now.context("no time")?,
+            wall_clock: Duration::from_secs(u64::try_from(now.tv_sec)?),
         };
         renewal.send(link.as_fd(), &fresh).context("not renewed")?;
         link.set_read_timeout(Some(WAIT)).context("no limit")?;

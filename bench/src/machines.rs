@@ -75,13 +75,14 @@ pub fn targets(measured: &[Row]) -> Vec<Target> {
     those.flat_map(of).collect()
 }
 
-/// Measures the levels that work here.
+/// Measures the levels that work here, or the one of them that is named.
 ///
 /// # Errors
 /// When tornod does not start.
-pub fn measure(starts: u32) -> Result<Vec<Row>> {
+pub fn measure(starts: u32, only: Option<&str>) -> Result<Vec<Row>> {
     let mut measured = Vec::new();
-    for level in &LEVELS {
+    let is_wanted = |level: &&Rows| only.is_none_or(|only| only == level.name);
+    for level in LEVELS.iter().filter(is_wanted) {
         let daemon = Daemon::bare("")?;
         if let Err(why) = daemon::works(&daemon, level.name)? {
             eprintln!("SKIPPED: level {}: {why}", level.name);
@@ -176,7 +177,7 @@ impl Rows {
         let mut start = daemon.run_in(self.name, &options, &[]);
         let session = start.output().context("no session")?;
         let session = String::from_utf8_lossy(&session.stdout).trim().to_owned();
-        let exec = ["session", "exec", "--quiet", &session, "--", "true"];
+        let exec = ["session", "exec", &session, "--", "true"];
         let mut words = torno_words(self.name)?;
         words.truncate(1);
         words.extend(exec.map(str::to_owned));

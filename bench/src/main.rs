@@ -33,6 +33,9 @@ struct Arguments {
     /// nginx
     #[arg(long)]
     peers: Option<String>,
+    /// One level of `machines`: microvm or vm
+    #[arg(long)]
+    level: Option<String>,
     /// Starts of each contender of `start`
     #[arg(long, default_value_t = 30)]
     starts: u32,
@@ -125,7 +128,7 @@ fn inside(arguments: &Arguments) -> Result<bool> {
         result.extend(measured);
     }
     if arguments.which != Which::Egress {
-        let measured = machines::measure(arguments.starts)?;
+        let measured = machines::measure(arguments.starts, arguments.level.as_deref())?;
         missed.extend(rows::missed(&measured, &machines::targets(&measured)));
         result.extend(measured);
     }

@@ -12,7 +12,10 @@ pub(super) fn run(count: usize, level: &str) -> Result<bool> {
     daemon.set_again("pool = 0\n")?;
     let found = torno_stage::clones::look(&daemon, level, count)?;
     println!("{} machines, {} restored", found.looked_at, found.restored);
-    println!("{} values, none of them twice in its kind", found.values);
+    println!(
+        "{} values, each compared with all of its kind",
+        found.values
+    );
     println!("clocks at most {:.3} s off", found.clock_off);
     for fault in &found.faults {
         println!("failed: {fault}");
