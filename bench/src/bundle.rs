@@ -95,6 +95,7 @@ pub fn make(
         uid_base: UID_BASE,
         guest,
         guest_arguments: agent_arguments(level),
+        image: None,
     };
     let plan = plan(&spec, &facts).context("no plan")?;
     let config: Value = serde_json::from_str(plan.config()).context("configuration")?;

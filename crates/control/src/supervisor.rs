@@ -162,6 +162,7 @@ impl Supervisor {
             receipt_key: None,
             pool: 0,
             owner_uid: rustix::process::geteuid().as_raw(),
+            images: paths.images(),
         };
         let notary = Start {
             directory: paths.notary_state(),

@@ -4,7 +4,10 @@
 mod claim;
 mod probes;
 
+pub(super) use super::failed::Failed;
+
 use super::disk::{DiskWatch, runs_low};
+use super::images::Images;
 use super::journal::{self, Entry, Journal};
 use super::machines::Machines;
 use super::places::{self, Places};
@@ -20,6 +23,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::Instant;
+use torno_control_api::images::Held;
 use torno_policy::grant::WorkspaceMode;
 use torno_policy::names::SessionId;
 use torno_policy::standing::Phase;
@@ -30,38 +34,6 @@ use torno_sandbox::{
 
 /// How often a sandbox's first process is looked at.
 pub(super) const END_POLL: Duration = Duration::from_millis(50);
-
-/// A failure that a person can act on; nothing was left half-done.
-#[derive(Debug)]
-pub(super) struct Failed {
-    pub(super) code: String,
-    pub(super) message: String,
-    pub(super) hint: String,
-}
-
-impl Failed {
-    pub(super) fn internal(message: &str) -> Self {
-        Self {
-            code: "sandbox_failed".to_owned(),
-            message: message.to_owned(),
-            hint: "run `torno doctor`; tornod's log has the details".to_owned(),
-        }
-    }
-
-    fn new(code: &str, error: &dyn std::error::Error, hint: &str) -> Self {
-        let mut message = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            message = format!("{message}: {cause}");
-            source = cause.source();
-        }
-        Self {
-            code: code.to_owned(),
-            message,
-            hint: hint.to_owned(),
-        }
-    }
-}
 
 /// A sandbox that runs, as its gate and the desk need to know it.
 pub(super) struct StartedSandbox {
@@ -90,6 +62,8 @@ pub(super) struct Sandboxes {
     ranges: Ranges,
     probes: Vec<ProbeResult>,
     machines: Machines,
+    /// What sandboxes may be made of.
+    pub(super) images: Images,
 }
 
 /// A session's sandbox. What it has goes in this order.
@@ -100,6 +74,8 @@ struct Life {
     _range: Range,
     /// Where it was made ahead.
     _entry: Option<Entry>,
+    /// What it is made of; one made ahead has it in its entry.
+    _image: Option<Held>,
 }
 
 /// A sandbox that runs, before it is entered.
@@ -111,6 +87,8 @@ struct Booted {
     /// What every command in it starts from.
     environment: Vec<(String, String)>,
     entry: Option<Entry>,
+    /// What it is made of, where it has no entry.
+    image: Option<Held>,
 }
 
 impl Sandboxes {
@@ -155,6 +133,7 @@ impl Sandboxes {
             ranges: Ranges::new(rights),
             probes: Vec::new(),
             machines: Machines::new(paths),
+            images: Images::new(start.images.clone()),
         })
     }
 
@@ -198,12 +177,14 @@ impl Sandboxes {
         workspace: Option<OwnedFd>,
     ) -> Result<Booted, Failed> {
         let range = self.ranges.take()?;
+        let image = self.images.hold(shape.image())?;
         let id =
             SandboxId::parse(session.as_str()).map_err(|e| Failed::internal(&e.to_string()))?;
         let identity = Identity {
             id: &id,
             uid_base: range.uid_base,
             made_ahead: false,
+            image: image.as_ref(),
         };
         let spec = shape.spec(own, &identity, self.guest()?)?;
         let plan = self.plan(&spec)?;
@@ -221,6 +202,7 @@ impl Sandboxes {
             range,
             environment: torno_sandbox::environment(&spec),
             entry: None,
+            image,
         })
     }
 
@@ -242,6 +224,7 @@ impl Sandboxes {
             found: 0,
             _range: booted.range,
             _entry: booted.entry,
+            _image: booted.image,
         };
         self.live.insert(session, life);
         let (ready, way_out) = way_out(entrances, booted.link)?;

@@ -141,6 +141,7 @@ impl Supervisor {
             receipt_key: None,
             pool: 0,
             owner_uid: 0,
+            images: "/".into(),
         }));
         send(&gate.channel, &start, &[]).await?;
         Ok(gate)
