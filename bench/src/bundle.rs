@@ -133,6 +133,7 @@ pub fn spec(level: Level) -> Result<SandboxSpec> {
         uid_base: UID_BASE,
         guest,
         guest_arguments: agent_arguments(level),
+        image: None,
     })
 }
 

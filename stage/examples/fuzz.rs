@@ -47,7 +47,7 @@ const HTTP: &[&[u8]] = &[
     b"\\",
 ];
 
-const TARGETS: [Target; 25] = [
+const TARGETS: [Target; 27] = [
     Target {
         name: "archive",
         run: torno_guest_protocol::fuzz_archive,
@@ -384,6 +384,35 @@ const TARGETS: [Target; 25] = [
             b"\0\0\0\x09\x04\0\0\0\x01",
             b"\0\0\x04\x08\0\0\0\0\0",
             b"\0\0\x04\x03\0\0\0\0\x01",
+        ],
+    },
+    Target {
+        name: "image_archive",
+        run: torno_image::fuzz::fuzz_archive,
+        words: &[
+            b"ustar\x0000",
+            b"ustar  \0",
+            b"../",
+            b"./",
+            b"12 path=../x\n",
+            b"11 size=99\n",
+            b".wh..wh..opq",
+            b"\x80\0\0\0\0\0\0\x01",
+            b"\x1f\x8b",
+            b"\x28\xb5\x2f\xfd",
+        ],
+    },
+    Target {
+        name: "image_manifest",
+        run: torno_image::fuzz::fuzz_manifest,
+        words: &[
+            b"\"digest\":",
+            b"\"sha256:",
+            b"\"layers\":[",
+            b"\"diff_ids\":[",
+            b"\"platform\":",
+            b"\"mediaType\":",
+            b"null",
         ],
     },
 ];

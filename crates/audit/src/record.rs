@@ -4,6 +4,9 @@
 //! No field takes free bytes: names are canonical types of `policy`, everything else is
 //! [`Text`](crate::Text), which escapes and bounds. A query, a header value or a body has no field.
 
+mod source;
+pub use source::Source;
+
 use crate::digest::Digest;
 use crate::request::{
     CredentialReleased, CredentialWatched, RequestDecided, RequestEnded, RequestRefused,
@@ -15,8 +18,8 @@ use torno_policy::binding::{Cookies, Mode, PathPattern};
 use torno_policy::decision::{Layer, Reason};
 use torno_policy::grant::Isolation;
 use torno_policy::names::{
-    BindingId, CredentialName, Endpoint, Generation, Method, PresetName, RecordSeq, SessionId,
-    TenantName, ToolName,
+    BindingId, CredentialName, Endpoint, Generation, ImageDigest, Method, PresetName, RecordSeq,
+    SessionId, TenantName, ToolName,
 };
 
 /// One record, before it has a place.
@@ -249,6 +252,13 @@ pub enum Event {
         /// The sandbox's name.
         sandbox: ShortText,
     },
+    /// The session is made of an image of this machine; without this of the host's own `/usr`.
+    ImageChosen {
+        /// As the document spells it.
+        image: ShortText,
+        /// What that stands for.
+        digest: ImageDigest,
+    },
 }
 
 impl Event {
@@ -351,16 +361,6 @@ pub enum Verdict {
     Ask,
     /// It may not happen.
     Deny,
-}
-
-/// Whose word a record is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Source {
-    /// The host saw it.
-    HostObserved,
-    /// The guest says so.
-    GuestReported,
 }
 
 /// Why a session ended.

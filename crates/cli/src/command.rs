@@ -8,6 +8,7 @@ pub(crate) mod audit;
 mod completions;
 mod demo;
 mod doctor;
+mod image;
 mod init;
 mod kill;
 mod metrics;
@@ -42,6 +43,8 @@ pub(crate) enum Command {
     Demo(demo::Demo),
     Completions(completions::Completions),
     Metrics(metrics::Metrics),
+    #[command(subcommand)]
+    Image(image::Image),
 }
 
 impl Command {
@@ -62,6 +65,7 @@ impl Command {
             Self::Demo(command) => demo::run(command, context),
             Self::Completions(command) => completions::run(command),
             Self::Metrics(command) => metrics::run(command, context),
+            Self::Image(command) => image::run(command, context),
         }
     }
 }

@@ -141,6 +141,11 @@ impl Paths {
     pub fn sandboxes(&self) -> PathBuf {
         self.state.join("sandboxes")
     }
+    /// The shelf of unpacked images.
+    #[must_use]
+    pub fn images(&self) -> PathBuf {
+        self.state.join("images")
+    }
     /// The operator's pinned upstreams and company proxy.
     #[must_use]
     pub fn upstreams(&self) -> PathBuf {

@@ -6,6 +6,8 @@
 //! of an accepted policy.
 
 mod disk;
+mod failed;
+mod images;
 mod journal;
 mod kvm;
 mod levels;
@@ -234,6 +236,9 @@ impl Service<'_> {
                 LauncherReply::Removed
             }
             LauncherRequest::Probe { only } => LauncherReply::Probed(self.sandboxes.probe(only)),
+            LauncherRequest::FindImage { image } => LauncherReply::Image {
+                digest: self.sandboxes.images.find(&image)?,
+            },
         };
         Ok((reply, None))
     }

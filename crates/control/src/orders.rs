@@ -13,8 +13,8 @@ pub(crate) use workspace::{ReturnOrder, Returned, WorkspaceOrder, WorkspaceWay};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use torno_control_api::request::TerminalSize;
-use torno_policy::grant::{FileRules, Isolation, Limits, WorkspaceMode};
-use torno_policy::names::{Generation, SessionId, TenantName};
+use torno_policy::grant::{FileRules, Image, Isolation, Limits, WorkspaceMode};
+use torno_policy::names::{Generation, ImageDigest, SessionId, TenantName};
 use torno_policy::standing::Phase;
 use torno_policy::tripwire::Tripwire;
 
@@ -74,6 +74,8 @@ pub(crate) struct Start {
     pub(crate) templates: usize,
     /// The uid whose people may use the notary's socket, besides root.
     pub(crate) owner_uid: u32,
+    /// Where unpacked images lie (launcher).
+    pub(crate) images: PathBuf,
 }
 
 /// What the desk orders of the supervisor.
@@ -225,6 +227,11 @@ pub(crate) enum LauncherRequest {
         /// Which; the answer has it alone.
         only: Option<Isolation>,
     },
+    /// Is there such an image, and what does its name stand for?
+    FindImage {
+        /// As the document has it; never the host's own.
+        image: Image,
+    },
 }
 
 /// What the launcher needs for a start: no secret, no session data but shape.
@@ -245,6 +252,8 @@ pub(crate) struct SandboxOrder {
     pub(crate) git_hosts: Vec<String>,
     /// Files below the home directory, with what they say.
     pub(crate) home: Vec<(PathBuf, String)>,
+    /// What it is made of; nothing means the host's `/usr`.
+    pub(crate) image: Option<ImageDigest>,
 }
 
 /// Launcher → desk.
@@ -272,6 +281,11 @@ pub(crate) enum LauncherReply {
     Workspace,
     /// What works.
     Probed(Vec<ProbeResult>),
+    /// There is such an image.
+    Image {
+        /// And this is its digest.
+        digest: ImageDigest,
+    },
     /// It failed and was undone.
     Failed {
         /// A stable code.

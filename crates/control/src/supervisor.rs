@@ -164,6 +164,7 @@ impl Supervisor {
             kvm: false,
             templates: 0,
             owner_uid: rustix::process::geteuid().as_raw(),
+            images: paths.images(),
         };
         let notary = Start {
             directory: paths.notary_state(),

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use torno_policy::decision::{Layer, Refusal};
 use torno_policy::facts::Act;
 use torno_policy::grant::{Grant, Isolation, WorkspaceMode};
-use torno_policy::names::{Generation, RecordSeq, RuleName, SessionId, TenantName, ToolName};
+use torno_policy::names::{
+    Generation, ImageDigest, RecordSeq, RuleName, SessionId, TenantName, ToolName,
+};
 use torno_policy::standing::{Phase, Standing};
 use torno_policy::tripwire::Tripwire;
 
@@ -110,6 +112,8 @@ pub struct Begin {
     pub emulated: bool,
     /// Limits of the boundary and walls that are absent, for the record.
     pub guarantees: Vec<String>,
+    /// The image that the document's name stands for; nothing for the host's own `/usr`.
+    pub image: Option<ImageDigest>,
 }
 
 /// What a person may choose beside the document; it narrows, or names a level.

@@ -138,6 +138,7 @@ fn prepare(notary: &mut Notary) -> Result<(), Box<dyn Error>> {
         effective_isolation: Isolation::Gvisor,
         emulated: false,
         guarantees: vec![],
+        image: None,
     };
     let begun = notary.desk(DeskMessage::Begin(Box::new(begin)), NOW).reply;
     if !matches!(begun, Some(DeskReply::Begun(_))) {

@@ -8,7 +8,10 @@ pub use rules::AllowRules;
 
 use crate::binding::PathPattern;
 use crate::facts::{AwsPattern, AwsProtocol, GraphqlOperation, RpcPattern};
-use crate::names::{CredentialName, Endpoint, Host, Method, Port, RuleName, Scheme, ToolName};
+use crate::names::{
+    CredentialName, Endpoint, Host, ImageDigest, ImageName, Method, Port, RuleName, Scheme,
+    ToolName,
+};
 use crate::registry::Protocol;
 use crate::standing::Phase;
 use serde::{Deserialize, Serialize};
@@ -89,6 +92,50 @@ pub struct SandboxGrant {
     /// The level may be emulated, which is no boundary.
     #[serde(default)]
     pub emulation: bool,
+    /// What it is made of.
+    #[serde(default)]
+    pub image: Image,
+}
+
+/// What programs and libraries of a sandbox are.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Image {
+    /// The host's `/usr`.
+    #[default]
+    Host,
+    /// An image of this machine by its name; at the start it becomes the digest that the name
+    /// stands for then.
+    Named {
+        /// The name.
+        name: ImageName,
+        /// What it stands for, once a session begins.
+        digest: Option<ImageDigest>,
+    },
+    /// An image by its digest, whatever it is called.
+    Exact(ImageDigest),
+}
+
+impl Image {
+    /// The digest, where it is known.
+    #[must_use]
+    pub fn digest(&self) -> Option<&ImageDigest> {
+        match self {
+            Self::Host => None,
+            Self::Named { digest, .. } => digest.as_ref(),
+            Self::Exact(digest) => Some(digest),
+        }
+    }
+
+    /// As a document spells it.
+    #[must_use]
+    pub fn spelling(&self) -> &str {
+        match self {
+            Self::Host => "host",
+            Self::Named { name, .. } => name.as_str(),
+            Self::Exact(digest) => digest.as_str(),
+        }
+    }
 }
 
 /// File rules: exact paths or `dir/**`, relative, enforced by mounts.

@@ -7,14 +7,16 @@
 mod authority;
 mod host;
 mod id;
+mod image;
 mod path;
 
 pub use authority::{Authority, AuthorityError};
 pub use host::{Host, HostError};
 pub use id::{
-    BindingId, CredentialName, Generation, IdError, PresetName, RecordSeq, RuleName, SessionId,
-    TenantName, ToolName,
+    BindingId, CredentialName, Generation, IdError, ImageName, PresetName, RecordSeq, RuleName,
+    SessionId, TenantName, ToolName,
 };
+pub use image::{ImageDigest, ImageDigestError};
 pub(crate) use path::ENCODED_SLASH;
 pub use path::{CREDENTIAL_WORD, Named, PathError, RequestPath};
 

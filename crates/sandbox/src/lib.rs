@@ -54,8 +54,8 @@ pub use rights::{Refusal, Rights, SubordinateIds};
 pub use rootless::enter_user_namespace;
 pub use runtime::{Runtime, RuntimeKind};
 pub use spec::{
-    AlsoDirectory, GUEST_PATH, GuestError, HomeFile, INSIDE_UID, Level, SandboxId, SandboxIdError,
-    SandboxSpec, UID_RANGE, VerifiedGuest, Workspace, agent_arguments,
+    AlsoDirectory, GUEST_PATH, GuestError, HomeFile, INSIDE_UID, ImagePart, ImageTree, Level,
+    SandboxId, SandboxIdError, SandboxSpec, UID_RANGE, VerifiedGuest, Workspace, agent_arguments,
 };
 pub use start::{ClaimError, Spare};
 pub use sys::close_inherited;

@@ -6,6 +6,7 @@ mod claim;
 mod error;
 mod etc;
 mod home;
+mod image;
 pub(crate) mod oci;
 pub(crate) mod rules;
 
@@ -126,8 +127,12 @@ impl Plan {
 /// [`PlanError`] when anything asked for can't be had exactly as asked.
 pub fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanError> {
     if matches!(spec.level, Level::Microvm | Level::Vm) {
+        if spec.image.is_some() {
+            return Err(PlanError::ImageInMachine);
+        }
         return crate::vm::plan(spec, facts);
     }
+    image::check(spec)?;
     let rights = facts.rights.clone()?;
     let runtime = runtime_for(spec.level, facts)?;
     check(spec)?;
@@ -245,14 +250,14 @@ pub(crate) fn tree(spec: &SandboxSpec, facts: &HostFacts) -> Result<Vec<TreeStep
         .iter()
         .map(|path| TreeStep::Directory(path.into()))
         .collect();
-    steps.extend(system(facts));
+    steps.extend(match &spec.image {
+        Some(image) => image::system(image),
+        None => system(facts),
+    });
     steps.extend(etc::files(spec, facts));
-    for name in &facts.etc {
-        let host = Path::new("/etc").join(name);
-        steps.push(TreeStep::Bind {
-            inside: relative(&host),
-            host,
-        });
+    match &spec.image {
+        Some(image) => steps.extend(image::configuration(image, &steps)),
+        None => steps.extend(facts.etc.iter().map(|name| bind(&format!("/etc/{name}")))),
     }
     steps.extend(home::directory(spec));
     for also in &spec.also {

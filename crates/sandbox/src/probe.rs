@@ -168,5 +168,6 @@ pub(crate) fn spec(level: Level, uid_base: u32) -> Result<SandboxSpec, String> {
             "-c".to_owned(),
             "echo torno >&0; read -r end <&0".to_owned(),
         ],
+        image: None,
     })
 }

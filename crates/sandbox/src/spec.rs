@@ -138,6 +138,29 @@ pub struct AlsoDirectory {
     pub inside: PathBuf,
 }
 
+/// An unpacked image, which stands in for the host's `/usr`. It must stay where it is as long as
+/// the sandbox lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageTree {
+    /// Its root directory on the host: absolute, no link on the way.
+    pub root: PathBuf,
+    /// What lies in its top directory, in its `etc`, and `var/lib`; hostile names and targets.
+    pub parts: Vec<(PathBuf, ImagePart)>,
+    /// Variables that its programs want.
+    pub env: Vec<(String, String)>,
+}
+
+/// What lies at a place of an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ImagePart {
+    /// A directory.
+    Directory,
+    /// A regular file.
+    File,
+    /// A symbolic link, and its target.
+    Link(String),
+}
+
 /// A file that lies in the home directory from the start, the workload's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HomeFile {
@@ -262,6 +285,8 @@ pub struct SandboxSpec {
     pub guest: VerifiedGuest,
     /// Its arguments after the program's name.
     pub guest_arguments: Vec<String>,
+    /// Instead of the host's `/usr`.
+    pub image: Option<ImageTree>,
 }
 
 /// Whether a path is absolute and has plain components only.

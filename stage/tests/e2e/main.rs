@@ -41,6 +41,7 @@ mod hostile_inputs;
 mod hostile_trees_come_back_harmless;
 mod http2_clients;
 mod idle_sessions_end;
+mod images;
 mod install_phase_has_its_own_credentials;
 mod install_phase_is_walled_and_locked;
 mod kill_cuts_a_live_stream;

@@ -7,7 +7,7 @@ use crate::tidy::Finding;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What each package may link of ours, through any number of steps.
-const EDGES: [(&str, &[&str]); 15] = [
+const EDGES: [(&str, &[&str]); 16] = [
     ("torno-policy", &[]),
     ("torno-guest-protocol", &[]),
     ("torno-notary-protocol", &["torno-policy"]),
@@ -53,9 +53,13 @@ const EDGES: [(&str, &[&str]); 15] = [
             "torno-notary-protocol",
             "torno-policy",
             "torno-audit",
+            "torno-image",
         ],
     ),
     ("torno-guest", &["torno-guest-protocol"]),
+    // Hostile archives are read by who fetches them: neither the launcher nor the desk, which are
+    // `torno-control`, has the code to look into one.
+    ("torno-image", &["torno-policy", "torno-control-api"]),
     // The stage plays the world outside: it drives the shipped binaries and may speak the wire
     // types, never link what holds a credential or decides.
     (

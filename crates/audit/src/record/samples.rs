@@ -289,6 +289,11 @@ pub(crate) fn every_event() -> Vec<Event> {
     events.push(Event::SandboxClaimed {
         sandbox: ShortText::new("abcdefghijklmnopqrstuvwx23"),
     });
+    let image = ImageDigest::parse(&format!("sha256:{}", "ab".repeat(32))).unwrap();
+    events.push(Event::ImageChosen {
+        image: ShortText::new("tools"),
+        digest: image,
+    });
     events
 }
 
@@ -333,8 +338,9 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         Event::BudgetFrozen { .. } => "budget_frozen",
         Event::TripwireSeen(_) => "tripwire_seen",
         Event::SandboxClaimed { .. } => "sandbox_claimed",
+        Event::ImageChosen { .. } => "image_chosen",
     }
 }
 
 /// The number of arms of [`kind`].
-pub(crate) const KINDS: usize = 38;
+pub(crate) const KINDS: usize = 39;

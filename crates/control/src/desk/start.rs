@@ -4,6 +4,7 @@
 
 mod attempt;
 mod files;
+mod image;
 mod install;
 mod level;
 mod tripwires;
@@ -26,7 +27,7 @@ use torno_notary_protocol::desk::{
 use torno_policy::decision::{Reason, Refusal};
 use torno_policy::document;
 use torno_policy::grant::Limits;
-use torno_policy::names::{SessionId, TenantName};
+use torno_policy::names::{ImageDigest, SessionId, TenantName};
 
 /// The one tenant of a daemon that is a single person's or machine's.
 const TENANT: &str = "local";
@@ -52,8 +53,9 @@ pub(super) async fn start(
         .map(|(k, v)| (format!("variable {k}"), v.as_str()));
     front_door::check_strings("environment", env, &fingerprints)?;
     let level = level::choose(desk, &wanted).await?;
+    let image = image::find(desk, &wanted).await?;
     let session = new_id()?;
-    let begun = begin(desk, &session, &wanted, &level).await?;
+    let begun = begin(desk, &session, &wanted, (&level, image)).await?;
     let beginning = Beginning {
         isolation: level.isolation,
         workspace: begun.grant.sandbox.workspace,
@@ -126,7 +128,7 @@ async fn begin(
     desk: &Desk,
     session: &SessionId,
     wanted: &StartSession,
-    level: &ProbeResult,
+    (level, image): (&ProbeResult, Option<ImageDigest>),
 ) -> Result<Begun, Failure> {
     let tenant = tenant()?;
     let choice = Choice {
@@ -149,6 +151,7 @@ async fn begin(
                 .iter()
                 .map(|wall| format!("absent: {wall}"))
                 .collect(),
+            image,
         }))
     };
     match desk.notary.ask(begin).await.map_err(|e| internal(&e))? {

@@ -10,6 +10,7 @@ use anyhow::Context;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use torno_control_api::images::Held;
 use torno_policy::names::SessionId;
 use torno_sandbox::{CgroupHost, SandboxId};
 
@@ -45,6 +46,8 @@ pub(super) struct Entry {
     path: PathBuf,
     /// Where its group lies while there is anything of it.
     groups: Vec<PathBuf>,
+    /// What it is made of.
+    image: Option<Held>,
 }
 
 impl Journal {
@@ -69,7 +72,12 @@ impl Journal {
         let path = self.directory.join(name);
         make(&path).with_context(|| format!("`{}`", path.display()))?;
         let groups = self.cgroups.groups_of(&id);
-        Ok(Entry { id, path, groups })
+        Ok(Entry {
+            id,
+            path,
+            groups,
+            image: None,
+        })
     }
 }
 
@@ -77,6 +85,16 @@ impl Entry {
     /// The sandbox's name.
     pub(super) fn id(&self) -> &SandboxId {
         &self.id
+    }
+
+    /// Keeps what it is made of where it is, as long as anything of it is left.
+    pub(super) fn keep(&mut self, image: Option<Held>) {
+        self.image = image;
+    }
+
+    /// What it is made of.
+    pub(super) fn image(&self) -> Option<&Held> {
+        self.image.as_ref()
     }
 
     /// Where its workspace lies until the claim.

@@ -6,7 +6,10 @@ mod claim;
 mod machine;
 mod probes;
 
+pub(super) use super::failed::Failed;
+
 use super::disk::{DiskWatch, runs_low};
+use super::images::Images;
 use super::journal::{self, Entry, Journal};
 use super::kvm::Kvm;
 use super::machines::Machines;
@@ -24,6 +27,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::Instant;
+use torno_control_api::images::Held;
 use torno_policy::grant::WorkspaceMode;
 use torno_policy::names::SessionId;
 use torno_policy::standing::Phase;
@@ -34,38 +38,6 @@ use torno_sandbox::{
 
 /// How often a sandbox's first process is looked at.
 pub(super) const END_POLL: Duration = Duration::from_millis(50);
-
-/// A failure that a person can act on; nothing was left half-done.
-#[derive(Debug)]
-pub(super) struct Failed {
-    pub(super) code: String,
-    pub(super) message: String,
-    pub(super) hint: String,
-}
-
-impl Failed {
-    pub(super) fn internal(message: &str) -> Self {
-        Self {
-            code: "sandbox_failed".to_owned(),
-            message: message.to_owned(),
-            hint: "run `torno doctor`; tornod's log has the details".to_owned(),
-        }
-    }
-
-    fn new(code: &str, error: &dyn std::error::Error, hint: &str) -> Self {
-        let mut message = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            message = format!("{message}: {cause}");
-            source = cause.source();
-        }
-        Self {
-            code: code.to_owned(),
-            message,
-            hint: hint.to_owned(),
-        }
-    }
-}
 
 /// A sandbox that runs, as its gate and the desk need to know it.
 pub(super) struct StartedSandbox {
@@ -97,6 +69,8 @@ pub(super) struct Sandboxes {
     probes: Vec<ProbeResult>,
     machines: Machines,
     kvm: Kvm,
+    /// What sandboxes may be made of.
+    pub(super) images: Images,
 }
 
 /// A session's sandbox. What it has goes in this order.
@@ -107,6 +81,8 @@ struct Life {
     _range: Range,
     /// Where it was made ahead.
     _entry: Option<Entry>,
+    /// What it is made of; one made ahead has it in its entry.
+    _image: Option<Held>,
 }
 
 /// A sandbox that runs, before it is entered.
@@ -118,6 +94,8 @@ struct Booted {
     /// What every command in it starts from.
     environment: Vec<(String, String)>,
     entry: Option<Entry>,
+    /// What it is made of, where it has no entry.
+    image: Option<Held>,
 }
 
 impl Sandboxes {
@@ -164,6 +142,7 @@ impl Sandboxes {
             probes: Vec::new(),
             machines: Machines::new(paths),
             kvm: Kvm::new(start.kvm),
+            images: Images::new(start.images.clone()),
         })
     }
 
@@ -224,6 +203,7 @@ impl Sandboxes {
             found: 0,
             _range: booted.range,
             _entry: booted.entry,
+            _image: booted.image,
         };
         self.live.insert(session, life);
         let (ready, way_out) = way_out(entrances, link.unwrap_or(booted.link))?;

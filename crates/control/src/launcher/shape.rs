@@ -2,12 +2,14 @@
 //! An order in two parts: the shape, which is fixed when a sandbox boots, and the session's own,
 //! which comes in when a session has it. A sandbox made ahead has a shape and nothing else.
 
+use super::images;
 use super::levels;
 use super::sandboxes::Failed;
 use crate::orders::SandboxOrder;
 use std::path::PathBuf;
+use torno_control_api::images::Held;
 use torno_policy::grant::{FileRules, HostLimits, Isolation, Limits, WorkspaceMode};
-use torno_policy::names::TenantName;
+use torno_policy::names::{ImageDigest, TenantName};
 use torno_sandbox::{AlsoDirectory, HomeFile, SandboxId, SandboxSpec, VerifiedGuest, Workspace};
 
 /// What a boot fixes. Two orders of one shape differ only in what comes at the claim.
@@ -23,6 +25,8 @@ pub(super) struct Shape {
     limits: Limits,
     /// Places of the files in the home directory.
     home: Vec<PathBuf>,
+    /// What it is made of.
+    image: Option<ImageDigest>,
 }
 
 /// What is one session's own.
@@ -40,6 +44,8 @@ pub(super) struct Identity<'a> {
     pub(super) uid_base: u32,
     /// Its agent waits for a host.
     pub(super) made_ahead: bool,
+    /// What it is made of, held; nothing for the host's `/usr`.
+    pub(super) image: Option<&'a Held>,
 }
 
 /// Takes an order apart.
@@ -59,6 +65,7 @@ pub(super) fn split(order: SandboxOrder) -> (Shape, Own) {
         ca_pem,
         git_hosts,
         home,
+        image,
     } = order;
     let (places, texts) = home.into_iter().unzip();
     let shape = Shape {
@@ -69,6 +76,7 @@ pub(super) fn split(order: SandboxOrder) -> (Shape, Own) {
         files,
         limits: of_the_boot(&limits),
         home: places,
+        image,
     };
     let own = Own {
         env,
@@ -144,6 +152,11 @@ impl Shape {
         self.workspace
     }
 
+    /// What it is made of; nothing for the host's `/usr`.
+    pub(super) fn image(&self) -> Option<&ImageDigest> {
+        self.image.as_ref()
+    }
+
     /// Nothing of a session.
     pub(super) fn nobody(&self) -> Own {
         Own {
@@ -187,6 +200,7 @@ impl Shape {
             uid_base: identity.uid_base,
             guest,
             guest_arguments,
+            image: identity.image.map(images::tree),
         })
     }
 }
@@ -219,6 +233,7 @@ pub(super) mod tests {
             ca_pem: "CA".to_owned(),
             git_hosts: vec!["git.test".to_owned()],
             home: vec![(".netrc".into(), "decoy".to_owned())],
+            image: None,
         }
     }
 
@@ -235,7 +250,7 @@ pub(super) mod tests {
     type Change = fn(&mut SandboxOrder);
 
     /// A change of each field, and whether the shape is another one then.
-    const CHANGES: [(&str, bool, Change); 20] = [
+    const CHANGES: [(&str, bool, Change); 21] = [
         ("session", false, |o| {
             o.session = SessionId::parse("s2").unwrap();
         }),
@@ -253,6 +268,10 @@ pub(super) mod tests {
         ("home, what is said", false, |o| o.home[0].1.push('x')),
         ("home, a place", true, |o| o.home[0].0 = ".npmrc".into()),
         ("home, one fewer", true, |o| o.home.clear()),
+        ("image", true, |o| {
+            let digest = format!("sha256:{}", "a".repeat(64));
+            o.image = ImageDigest::parse(&digest).ok();
+        }),
         ("cpu", true, |o| o.limits.cpu_milli += 1),
         ("memory", true, |o| o.limits.memory_bytes += 1),
         ("pids", true, |o| o.limits.pids += 1),

@@ -143,6 +143,7 @@ impl Supervisor {
             kvm: false,
             templates: 0,
             owner_uid: 0,
+            images: "/".into(),
         }));
         send(&gate.channel, &start, &[]).await?;
         Ok(gate)

@@ -24,7 +24,8 @@ pub(super) fn make(paths: &Paths, root: bool) -> anyhow::Result<()> {
     directory(&paths.notary_state(), owned(uids::NOTARY))?;
     directory(&paths.record(), owned(uids::NOTARY))?;
     directory(&desk_state(paths), owned(uids::DESK))?;
-    directory(&paths.sandboxes(), None)
+    directory(&paths.sandboxes(), None)?;
+    directory(&paths.images(), None)
 }
 
 /// Roles with a uid of their own must be able to pass through every directory above theirs. The

@@ -15,8 +15,10 @@ use torno_policy::decide::IssuedPlaceholder;
 use torno_policy::decision::{Layer, Reason, Refusal};
 use torno_policy::document;
 use torno_policy::facts::ToolFacts;
-use torno_policy::grant::{Grant, Isolation, SandboxGrant, ToolPattern, Verdict, WorkspaceMode};
-use torno_policy::names::{CredentialName, RecordSeq, TenantName, ToolName};
+use torno_policy::grant::{
+    Grant, Image, Isolation, SandboxGrant, ToolPattern, Verdict, WorkspaceMode,
+};
+use torno_policy::names::{CredentialName, ImageDigest, RecordSeq, TenantName, ToolName};
 use torno_policy::placeholder::Placeholder;
 use torno_policy::standing::{Phase, Standing, State};
 use torno_policy::tool;
@@ -43,7 +45,7 @@ impl Notary {
                 Phase::Locked
             },
         };
-        let begun_at = self.write_down(&begin, digest, now)?;
+        let begun_at = self.write_down(&begin, &grant, digest, now)?;
         let begun = Begun {
             ticket: begin.ticket,
             generation: self.generation,
@@ -90,6 +92,7 @@ impl Notary {
             refusal(Reason::Undecidable, Layer::Session, "document", &hint)
         })?;
         narrow(&mut grant.sandbox, &begin.choice)?;
+        pin(&mut grant.sandbox.image, begin.image.as_ref())?;
         check_level(grant.sandbox.isolation, begin.effective_isolation)?;
         check_emulation(&grant.sandbox, begin.emulated)?;
         self.organisation.admits_start(&grant)?;
@@ -113,6 +116,7 @@ impl Notary {
     fn write_down(
         &mut self,
         begin: &Begin,
+        grant: &Grant,
         document_digest: Digest,
         now: Now,
     ) -> Result<RecordSeq, Refusal> {
@@ -131,7 +135,16 @@ impl Notary {
             isolation: begin.effective_isolation,
             guarantees: List::new(begin.guarantees.iter().map(|g| g.as_str().into())),
         };
-        let recorded = self.record(now.entry(Some(begin.session.clone()), event));
+        let entry = |event| now.entry(Some(begin.session.clone()), event);
+        let image = &grant.sandbox.image;
+        let chosen = image.digest().map(|digest| Event::ImageChosen {
+            image: image.spelling().into(),
+            digest: digest.clone(),
+        });
+        let recorded = self.record(entry(event)).and_then(|begun_at| {
+            chosen.map_or(Ok(()), |chosen| self.record(entry(chosen)).map(|_| ()))?;
+            Ok(begun_at)
+        });
         recorded.map_err(|_| {
             // The next life ends it if this fails too.
             let _ = self
@@ -259,6 +272,21 @@ fn narrow(sandbox: &mut SandboxGrant, choice: &Choice) -> Result<(), Refusal> {
         sandbox.limits.wall_seconds = seconds;
     }
     Ok(())
+}
+
+/// A name stands from here on for what it stood for when the session began.
+fn pin(image: &mut Image, found: Option<&ImageDigest>) -> Result<(), Refusal> {
+    match (image, found) {
+        (Image::Host, None) => return Ok(()),
+        (Image::Named { digest, .. }, Some(found)) => {
+            *digest = Some(found.clone());
+            return Ok(());
+        }
+        (Image::Exact(digest), Some(found)) if digest == found => return Ok(()),
+        (Image::Host | Image::Named { .. } | Image::Exact(_), _) => {}
+    }
+    let hint = "the image that would be used is not the one that the policy document names";
+    Err(refusal(Reason::Undecidable, Layer::Session, "image", hint))
 }
 
 /// A document that names no level leaves the choice to the person, down to `container` by name.

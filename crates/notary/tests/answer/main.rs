@@ -233,6 +233,7 @@ impl World {
             effective_isolation: Isolation::Gvisor,
             emulated: false,
             guarantees: vec![],
+            image: None,
         };
         match self.desk(DeskMessage::Begin(Box::new(begin))).0 {
             DeskReply::Begun(begun) => Ok(*begun),

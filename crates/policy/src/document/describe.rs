@@ -2,7 +2,7 @@
 //! A grant in a few plain lines, as it is shown before the start.
 
 use crate::grant::{
-    AllowRule, Dialect, GitGrant, Grant, HostPattern, Isolation, SecretGrant, ToolPattern,
+    AllowRule, Dialect, GitGrant, Grant, HostPattern, Image, Isolation, SecretGrant, ToolPattern,
     ToolRule, Verdict, WorkspaceMode,
 };
 use crate::standing::Phase;
@@ -17,6 +17,9 @@ pub fn describe(grant: &Grant) -> Vec<String> {
         isolation(sandbox.isolation),
         workspace(sandbox.workspace)
     )];
+    if sandbox.image != Image::Host {
+        lines.push(format!("is made of image {}", sandbox.image.spelling()));
+    }
     if !sandbox.also.is_empty() {
         lines.push(format!("shows of the host: {}", sandbox.also.join(", ")));
     }

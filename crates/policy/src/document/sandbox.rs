@@ -3,7 +3,10 @@
 
 use super::fields::{Entry, Fields, Value, entries, fail, list, some_of, text, word};
 use super::{DocumentError, Presets, files, limits, rules};
-use crate::grant::{AllowRule, FileRules, InstallGrant, Isolation, SandboxGrant, WorkspaceMode};
+use crate::grant::{
+    AllowRule, FileRules, Image, InstallGrant, Isolation, SandboxGrant, WorkspaceMode,
+};
+use crate::names::{ImageDigest, ImageName};
 use crate::standing::Phase;
 
 const KEYS: [&str; 9] = [
@@ -28,6 +31,7 @@ pub(super) fn read(value: Option<&Value<'_>>) -> Result<SandboxGrant, DocumentEr
         limits: limits::LIMITS_DEFAULT,
         tripwires: true,
         emulation: false,
+        image: Image::Host,
     };
     let Some(value) = value else {
         return Ok(sandbox);
@@ -37,8 +41,7 @@ pub(super) fn read(value: Option<&Value<'_>>) -> Result<SandboxGrant, DocumentEr
         sandbox.isolation = isolation(value)?;
     }
     if let Some(value) = fields.get("image") {
-        // One image exists in this version; the key says so in files that others will read.
-        word(value, &[("host", ())])?;
+        sandbox.image = image(value)?;
     }
     if let Some(value) = fields.get("also") {
         sandbox.also = some_of(value, files::host_directory)?;
@@ -75,6 +78,24 @@ pub(super) fn read(value: Option<&Value<'_>>) -> Result<SandboxGrant, DocumentEr
         sandbox.emulation = fields.flag("emulation")?;
     }
     Ok(sandbox)
+}
+
+/// `host`, a name of this machine, or a digest.
+fn image(value: &Value<'_>) -> Result<Image, DocumentError> {
+    let spelled = text(value)?;
+    if spelled == "host" {
+        return Ok(Image::Host);
+    }
+    if spelled.contains(':') {
+        return match ImageDigest::parse(spelled) {
+            Ok(digest) => Ok(Image::Exact(digest)),
+            Err(error) => fail(value.span(), error.to_string()),
+        };
+    }
+    match ImageName::parse(spelled) {
+        Ok(name) => Ok(Image::Named { name, digest: None }),
+        Err(error) => fail(value.span(), error.to_string()),
+    }
 }
 
 fn isolation(value: &Value<'_>) -> Result<Isolation, DocumentError> {

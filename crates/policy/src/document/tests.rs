@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::binding::PathPattern;
-use crate::grant::{HostPattern, Isolation, ToolPattern, Verdict, WorkspaceMode};
+use crate::grant::{HostPattern, Image, Isolation, ToolPattern, Verdict, WorkspaceMode};
 use crate::names::{Host, Method, Port, PresetName, Scheme};
 use crate::standing::Phase;
 
@@ -591,7 +591,10 @@ fn file_rules_stay_inside_the_workspace() {
         "[sandbox]\nworkspace = { path = «\"..\"» }",
         "directory of this file",
     );
-    refuse("[sandbox]\nimage = «\"debian\"»", "one of `host`");
+    refuse("[sandbox]\nimage = «\"../tools\"»", "identifier");
+    refuse("[sandbox]\nimage = «\"torno-x\"»", "reserved");
+    refuse("[sandbox]\nimage = «\"sha256:12\"»", "64 characters");
+    refuse("[sandbox]\nimage = «\"python:3\"»", "64 characters");
     refuse("[sandbox]\nisolation = «\"none\"»", "one of");
 }
 
@@ -836,4 +839,26 @@ fn access_of_a_database_is_a_narrower_list_of_methods() {
     ] {
         assert!(parsed(wrong).is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn an_image_is_the_host_a_name_or_a_digest() {
+    let image = |text: &str| {
+        let document = format!("[sandbox]\nimage = \"{text}\"\n");
+        parse(&document, &Presets::unread()).unwrap().sandbox.image
+    };
+    assert_eq!(image("host"), Image::Host);
+    let name = crate::names::ImageName::parse("python-3.12").unwrap();
+    assert_eq!(image("python-3.12"), Image::Named { name, digest: None });
+    let digest = format!("sha256:{}", "a1".repeat(32));
+    assert_eq!(image(&digest).digest().unwrap().as_str(), digest);
+    let said = |text: &str| {
+        let document = format!("[sandbox]\nimage = \"{text}\"\n");
+        describe(&parse(&document, &Presets::unread()).unwrap())
+    };
+    assert!(said("tools").contains(&"is made of image tools".to_owned()));
+    let (old, new) = ("", "[sandbox]\nimage = \"tools\"\n");
+    let grant = |text: &str| parse(text, &Presets::unread()).unwrap();
+    let widened = widens(&grant(old), &grant(new));
+    assert_eq!(widened, ["image changes from host to tools"]);
 }

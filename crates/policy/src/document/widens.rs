@@ -102,6 +102,13 @@ fn sandbox(old: &SandboxGrant, new: &SandboxGrant) -> Vec<String> {
         );
         lines.push(format!("isolation changes from {was} to {is}"));
     }
+    if new.image != old.image {
+        lines.push(format!(
+            "image changes from {} to {}",
+            old.image.spelling(),
+            new.image.spelling()
+        ));
+    }
     if new.emulation && !old.emulation {
         lines.push("may be emulated, which is no boundary".to_owned());
     }

@@ -17,7 +17,7 @@ pub enum IdError {
     #[error("an identifier has `a-z 0-9 - _ .` only, and starts with a letter or digit")]
     Character,
     /// A name that the product itself generates.
-    #[error("names that start with `torno` or `system` are reserved")]
+    #[error("names that start with `torno` or `system`, and the image `host`, are reserved")]
     Reserved,
 }
 
@@ -44,6 +44,16 @@ fn check_chosen(text: &str) -> Result<(), IdError> {
     check(text)?;
     // ATTACK: 238
     if reserved {
+        Err(IdError::Reserved)
+    } else {
+        Ok(())
+    }
+}
+
+/// The host's own `/usr` is no image that could be stored, or removed.
+fn check_image(text: &str) -> Result<(), IdError> {
+    check_chosen(text)?;
+    if text == "host" {
         Err(IdError::Reserved)
     } else {
         Ok(())
@@ -115,6 +125,10 @@ text_id! {
 text_id! {
     /// A tenant: the owner of credentials, sessions and keys.
     TenantName, check_chosen
+}
+text_id! {
+    /// An image of this machine; `host` is none of them.
+    ImageName, check_image
 }
 
 /// A tool of the tool layer: `bash`, `write`, `mcp:mail/send`.

@@ -173,7 +173,10 @@ pub(super) fn start(grant: &Grant) -> Option<Request> {
         .git
         .iter()
         .filter_map(|git| git.secret.as_ref().map(ToString::to_string));
+    let image_digest = sandbox.image.digest().map_or("", |digest| digest.as_str());
     let context = vec![
+        text("image", sandbox.image.spelling()),
+        text("image_digest", image_digest),
         text("isolation", isolation),
         text("workspace", workspace),
         set("hosts", hosts),

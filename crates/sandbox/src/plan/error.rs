@@ -86,6 +86,18 @@ pub enum PlanError {
     /// A directory of the host that can't be in a machine yet.
     #[error("`{0}` is unavailable at the levels `microvm` and `vm`: use `gvisor` or `container`")]
     NotInMachine(PathBuf),
+    /// A directory of the host that has no place in an image.
+    #[error(
+        "`{0}` is of the host, and `/opt` and `/srv` are the image's: list directories below your \
+         home, or use image `host`"
+    )]
+    NotInImage(PathBuf),
+    /// A machine boots from the host's own `/usr`.
+    #[error(
+        "images are unavailable at the levels `microvm` and `vm`: use `gvisor` or `container`, or \
+         image `host`"
+    )]
+    ImageInMachine,
     /// A git host.
     #[error("`{0}` is not a host name for a git remote")]
     GitHost(String),

@@ -112,14 +112,22 @@ fn assigned((name, value): (&str, &str)) -> String {
     format!("{name}={value}")
 }
 
-/// What every command starts from: the base variables, the trust kit, then the session's own; a
-/// later one of the same name wins.
+/// What an image can't say otherwise: who the workload is, and whom its tools trust.
+fn is_kept(name: &str) -> bool {
+    let mut trust = etc::trust_environment().into_iter();
+    matches!(name, "HOME" | "USER" | "LOGNAME" | "TERM") || trust.any(|(kept, _)| kept == name)
+}
+
+/// What every command starts from: the base variables, the trust kit, the image's, then the
+/// session's own; a later one of the same name wins.
 #[must_use]
 pub fn environment(spec: &SandboxSpec) -> Vec<(String, String)> {
     let mut variables: Vec<(String, String)> = base_environment()
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
-    for (name, value) in &spec.env {
+    let of_image = spec.image.iter().flat_map(|image| &image.env);
+    let of_image = of_image.filter(|(name, _)| !is_kept(name));
+    for (name, value) in of_image.chain(&spec.env) {
         variables.retain(|(known, _)| known != name);
         variables.push((name.clone(), value.clone()));
     }

@@ -84,6 +84,7 @@ pub(crate) fn spec(level: Level) -> SandboxSpec {
         uid_base: 1_000_000_000,
         guest: VerifiedGuest::of_the_host(Path::new("/dev/null")).unwrap(),
         guest_arguments: vec!["init".into()],
+        image: None,
     }
 }
 

@@ -94,6 +94,7 @@ pub(crate) fn spec(level: Level) -> SandboxSpec {
         uid_base: uid_base(number),
         guest: VerifiedGuest::load(&source, &digest).unwrap(),
         guest_arguments: vec!["init".into()],
+        image: None,
     }
 }
 

@@ -142,6 +142,7 @@ impl Attempt<'_> {
             ca_pem,
             git_hosts: git_hosts.collect(),
             home: tripwires::files(wires),
+            image: shape.image.digest().cloned(),
         }));
         match self.launcher(&order, bound).await?.0 {
             LauncherReply::Started {

@@ -7,7 +7,7 @@ use crate::orders::{LauncherReply, LauncherRequest, ProbeResult};
 use std::time::Duration;
 use torno_control_api::request::{Failure, StartSession};
 use torno_policy::document;
-use torno_policy::grant::Isolation;
+use torno_policy::grant::{Grant, Isolation};
 
 /// Whether `strongest` may be a machine. Not before a machine can have what a session may be
 /// granted: by now it has no workspace.
@@ -36,15 +36,20 @@ pub(in crate::desk) async fn probed(
     }
 }
 
-/// The level that will be used: what was asked for, or a refusal.
-pub(super) async fn choose(desk: &Desk, wanted: &StartSession) -> Result<ProbeResult, Failure> {
-    // What the presets give is the notary's to read; the level does not depend on it.
+/// What the document says of the sandbox.
+pub(super) fn grant(wanted: &StartSession) -> Result<Grant, Failure> {
+    // What the presets give is the notary's to read; the sandbox does not depend on it.
     let presets = document::Presets::unread();
-    let grant = document::parse(&wanted.document, &presets).map_err(|error| Failure {
+    document::parse(&wanted.document, &presets).map_err(|error| Failure {
         code: "document_invalid".to_owned(),
         message: document::render(&error, &wanted.document),
         hint: "mend the policy file; `torno policy check` shows the place".to_owned(),
-    })?;
+    })
+}
+
+/// The level that will be used: what was asked for, or a refusal.
+pub(super) async fn choose(desk: &Desk, wanted: &StartSession) -> Result<ProbeResult, Failure> {
+    let grant = grant(wanted)?;
     let asked = wanted.isolation.unwrap_or(grant.sandbox.isolation);
     let levels = probed(
         desk,

@@ -16,12 +16,14 @@ impl Sandboxes {
         workspace: Option<OwnedFd>,
     ) -> Result<Booted, Failed> {
         let range = self.ranges.take()?;
+        let image = self.images.hold(shape.image())?;
         let id =
             SandboxId::parse(session.as_str()).map_err(|e| Failed::internal(&e.to_string()))?;
         let identity = Identity {
             id: &id,
             uid_base: range.uid_base,
             made_ahead: false,
+            image: image.as_ref(),
         };
         let spec = shape.spec(own, &identity, self.guest()?)?;
         let plan = self.plan(&spec)?;
@@ -36,6 +38,7 @@ impl Sandboxes {
             range,
             environment: torno_sandbox::environment(&spec),
             entry: None,
+            image,
         })
     }
 

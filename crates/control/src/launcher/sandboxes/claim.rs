@@ -32,11 +32,13 @@ impl Sandboxes {
     fn plan_ahead(&mut self, shape: &Shape) -> Result<Option<Job>, Failed> {
         let range = self.ranges.take()?;
         let entry = self.journal.enter();
-        let entry = entry.map_err(|e| Failed::internal(&format!("{e:#}")))?;
+        let mut entry = entry.map_err(|e| Failed::internal(&format!("{e:#}")))?;
+        entry.keep(self.images.hold(shape.image())?);
         let identity = Identity {
             id: entry.id(),
             uid_base: range.uid_base,
             made_ahead: true,
+            image: entry.image(),
         };
         let spec = shape.spec(&shape.nobody(), &identity, self.guest()?)?;
         let plan = self.plan(&spec)?;
@@ -84,6 +86,7 @@ impl Sandboxes {
             id: waiting.entry.id(),
             uid_base: waiting.range.uid_base,
             made_ahead: true,
+            image: waiting.entry.image(),
         };
         let spec = shape.spec(own, &identity, self.guest()?)?;
         let plan = self.plan(&spec)?;
@@ -119,6 +122,7 @@ impl Sandboxes {
                 range,
                 environment: torno_sandbox::environment(&spec),
                 entry: Some(entry),
+                image: None,
             })),
             Err(Failed { message, .. }) => {
                 tracing::warn!("a sandbox made ahead goes: {message}");

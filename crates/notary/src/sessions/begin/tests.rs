@@ -88,3 +88,23 @@ fn container_is_used_by_name_only() {
         assert_eq!(check_level(asked, used).is_ok(), fits, "{asked:?} {used:?}");
     }
 }
+
+#[test]
+fn the_image_is_the_one_that_the_document_names() {
+    let digest = |digit: &str| {
+        let text = format!("sha256:{}", digit.repeat(64));
+        torno_policy::names::ImageDigest::parse(&text).unwrap()
+    };
+    let image = |text: &str| sandbox(&format!("[sandbox]\nimage = \"{text}\"\n")).image;
+    let (one, other) = (digest("a"), digest("b"));
+    assert!(pin(&mut image("host"), None).is_ok());
+    assert!(pin(&mut image("host"), Some(&one)).is_err());
+    let mut named = image("tools");
+    assert!(pin(&mut named, None).is_err());
+    pin(&mut named, Some(&one)).unwrap();
+    assert_eq!(named.digest(), Some(&one));
+    let mut exact = image(one.as_str());
+    assert!(pin(&mut exact, Some(&one)).is_ok());
+    assert!(pin(&mut exact, Some(&other)).is_err());
+    assert!(pin(&mut exact, None).is_err());
+}

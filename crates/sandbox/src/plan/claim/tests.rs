@@ -4,7 +4,9 @@
 use super::super::plan;
 use super::super::tests::{facts, spec};
 use super::*;
-use crate::spec::{AlsoDirectory, HomeFile, Level, SandboxId, SandboxSpec, VerifiedGuest};
+use crate::spec::{
+    AlsoDirectory, HomeFile, ImageTree, Level, SandboxId, SandboxSpec, VerifiedGuest,
+};
 use torno_policy::grant::{FileRules, Limits};
 
 /// How a field of a session's specification is told apart from the spare's.
@@ -79,6 +81,7 @@ fn changes() -> Vec<(&'static str, Field, Change)> {
         uid_base: _,
         guest: _,
         guest_arguments: _,
+        image: _,
     } = session(Level::Gvisor);
     vec![
         ("id", Shape, |s| {
@@ -134,6 +137,13 @@ fn changes() -> Vec<(&'static str, Field, Change)> {
         }),
         ("guest_arguments", Shape, |s| {
             s.guest_arguments.push("--x".into());
+        }),
+        ("image", Shape, |s| {
+            s.image = Some(ImageTree {
+                root: "/images/abc/root".into(),
+                parts: Vec::new(),
+                env: Vec::new(),
+            });
         }),
     ]
 }
