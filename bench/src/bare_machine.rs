@@ -96,10 +96,6 @@ impl BareMachines {
         plan(&spec, &self.facts).context("no plan")
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a machine is given the time, as the launcher gives it"
-    )]
     fn start(&self, plan: Plan, is_restored: bool) -> Result<Live> {
         let (link, theirs) = UnixStream::pair().context("no link")?;
         let inputs = StartInputs {

@@ -292,7 +292,7 @@ proptest! {
     fn no_path_leads_out_of_the_root(text in proptest::collection::vec(any::<u8>(), 0..40)) {
         if let Ok(path) = EntryPath::parse(&text) {
             let again = EntryPath::parse(if path.is_root() { b"./" } else { path.as_bytes() });
-            prop_assert_eq!(again.unwrap(), path);
+            prop_assert!(again.unwrap() == path);
             for part in path.as_path().components() {
                 prop_assert!(matches!(part, std::path::Component::Normal(_)));
             }

@@ -76,6 +76,9 @@ impl Ground {
     }
 }
 
+/// Layers that aim at a directory outside.
+type Attempt = fn(&str) -> Vec<Vec<u8>>;
+
 fn forge() -> Forge {
     Forge::default()
 }
@@ -84,7 +87,7 @@ fn forge() -> Forge {
 #[test]
 fn nothing_is_written_through_a_link_that_an_archive_made() {
     let outside = |ground: &Ground| ground.outside.display().to_string();
-    let attempts: [fn(&str) -> Vec<Vec<u8>>; 9] = [
+    let attempts: [Attempt; 9] = [
         |out| vec![forge().link("d", out).file("d/f", "x").end()],
         |out| vec![forge().link("d", out).end(), forge().file("d/f", "x").end()],
         |_| vec![forge().link("d", "../outside").file("d/f", "x").end()],
