@@ -26,8 +26,9 @@ impl Sandboxes {
 
     /// A machine's image is made when its level is the one that is named.
     fn probe_level(&mut self, level: Isolation, is_named: bool) -> ProbeResult {
-        let is_machine = matches!(level, Isolation::Microvm | Isolation::Vm);
-        if is_machine && !is_named {
+        let is_machine = level.is_machine();
+        // Whoever may start no sandbox is told that, and not of an image.
+        if is_machine && (!is_named || self.facts.rights.is_err()) {
             self.machines.find(&mut self.facts);
         } else if is_machine && !self.machines.prepare(&mut self.facts) {
             return levels::coming(level);
