@@ -36,7 +36,8 @@ impl Sandboxes {
     fn probe_level(&mut self, level: Isolation, is_named: bool) -> ProbeResult {
         let machine = machine_of(level);
         let is_machine = machine.is_some();
-        if is_machine && !is_named {
+        // Whoever may start no sandbox is told that, and not of an image.
+        if is_machine && (!is_named || self.facts.rights.is_err()) {
             self.machines.find(&mut self.facts);
         } else if is_machine && !self.machines.prepare(&mut self.facts) {
             return levels::coming(level);
