@@ -68,7 +68,11 @@ for kind, protocol in [(socket.SOCK_STREAM, 132), (socket.SOCK_SEQPACKET, 0), (6
     family(socket.AF_INET, kind, protocol)
     family(socket.AF_INET6, kind, protocol)
 ",
-        meets("EPERM", "EAFNOSUPPORT", "own"),
+        meets(
+            "EPERM",
+            "EACCES EAFNOSUPPORT",
+            "EACCES EPROTONOSUPPORT ESOCKTNOSUPPORT own",
+        ),
     ),
     lacking(
         NO_FAMILY,
