@@ -6,6 +6,7 @@ use crate::registries::NPM;
 use crate::stage::{Stage, at_each_level};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
+use torno_stage::level::patience;
 
 /// A name in the argument vector that no other process of this machine has.
 const LEFT_BEHIND: &str = "86399.25";
@@ -161,7 +162,7 @@ fn a_hostile_install_script_gets_nothing_and_leaves_nothing() {
 /// Waits until the record has the lock; the most processes that were seen left behind before.
 fn wait_for_lock(stage: &Stage) -> usize {
     let mut most = 0;
-    let end = Instant::now() + Duration::from_secs(120);
+    let end = Instant::now() + patience(Duration::from_secs(120));
     let locked = |record: &serde_json::Value| record["event"]["kind"] == "session_locked";
     while !stage.daemon.records().unwrap().iter().any(locked) {
         assert!(

@@ -329,8 +329,9 @@ impl Link {
         Ok(())
     }
 
-    /// Serves no further connection of a machine.
+    /// Serves no further connection of a machine, and says no more how its commands end.
     pub(super) fn close_way_out(&self) {
+        self.transfers.begin_last();
         if let Some(courier) = &self.courier {
             courier.close();
         }
@@ -342,6 +343,9 @@ impl Link {
     }
 
     fn take_message(&self, message: GuestMessage) -> anyhow::Result<()> {
+        if self.transfers.silences(&message) {
+            return Ok(());
+        }
         match message {
             GuestMessage::ProcessStarted { .. } => {}
             GuestMessage::ProcessEnded { exec, status } => {

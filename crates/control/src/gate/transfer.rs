@@ -7,6 +7,7 @@ use super::link::Link;
 use anyhow::{Context, bail};
 use bytes::{Bytes, BytesMut};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -26,7 +27,10 @@ enum Event {
 
 /// The transfer that goes on, if one does.
 #[derive(Default)]
-pub(super) struct Transfers(Mutex<Option<Row>>);
+pub(super) struct Transfers {
+    now: Mutex<Option<Row>>,
+    is_last: AtomicBool,
+}
 
 /// One transfer, from the host's word to the guest's last.
 struct Row {
@@ -58,6 +62,21 @@ pub(super) fn is_carried(frame: &Frame<GuestMessage>) -> bool {
 }
 
 impl Transfers {
+    /// From now on the session is over but for its files.
+    pub(super) fn begin_last(&self) {
+        self.is_last.store(true, Ordering::Release);
+    }
+
+    /// Whether a message is about a command that the last transfer killed: its client is told how
+    /// the session ended, and not how its process did.
+    pub(super) fn silences(&self, message: &GuestMessage) -> bool {
+        let is_of_command = matches!(
+            message,
+            GuestMessage::ProcessEnded { .. } | GuestMessage::ProcessFailed { .. }
+        );
+        is_of_command && self.is_last.load(Ordering::Acquire)
+    }
+
     /// One frame of the guest.
     pub(super) fn take(&self, frame: Frame<GuestMessage>) -> anyhow::Result<()> {
         match frame {
@@ -113,7 +132,7 @@ impl Transfers {
 
     fn row(&self) -> MutexGuard<'_, Option<Row>> {
         // The row is consistent after every statement, so a poisoned lock is still good.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
