@@ -178,7 +178,11 @@ fn end(mut child: Child) -> Result<()> {
 pub fn await_template(daemon: &Daemon) -> Result<()> {
     let until = Instant::now() + TEMPLATE_WAIT;
     while templates(daemon)? == 0 {
-        ensure!(Instant::now() < until, "no template was made");
+        ensure!(
+            Instant::now() < until,
+            "no template was made:\n{}",
+            daemon.log_text()
+        );
         std::thread::sleep(Duration::from_millis(100));
     }
     Ok(())

@@ -18,11 +18,8 @@ impl<'d> Inside<'d> {
     /// # Errors
     /// When it does not start; what `torno` said is in the message.
     pub fn start(daemon: &'d Daemon, level: &str) -> Result<Self> {
-        let mut words = vec!["run", "--quiet", "--detach", "--workspace", "none"];
-        words.extend(["--isolation", level]);
-        if matches!(level, "microvm" | "vm") {
-            words.push("--emulation");
-        }
+        let start = ["run", "--quiet", "--detach", "--workspace", "none"];
+        let words = [&start[..], &["--isolation", level]].concat();
         let session = daemon.must(&words)?.trim().to_owned();
         ensure!(!session.is_empty(), "no session was named");
         Ok(Self { daemon, session })

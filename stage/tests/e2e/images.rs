@@ -62,7 +62,7 @@ fn root(stage: &Stage, says: &str) -> PathBuf {
     fs::write(root.join("var/lib/tools/state"), "known").unwrap();
     fs::write(
         root.join("opt/bin/only-here"),
-        "#!/bin/sh\necho found by the image's PATH\n",
+        "#!/bin/sh\necho found by its PATH\n",
     )
     .unwrap();
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o4755);
@@ -200,7 +200,7 @@ fn a_sandbox_is_made_of_an_oci_layout_under_the_digest_of_its_manifest() {
         accept(stage, "tools");
         let ran = stage.shell(level, &format!("only-here; {LOOK}")).good();
         for line in [
-            "found by the image's PATH",
+            "found by its PATH",
             "of a layout",
             "1000",
             "trusted",

@@ -57,7 +57,7 @@ fn a_kvm_that_runs_no_machine_is_said_and_emulation_works_by_name_all_the_same()
             "--",
             "true",
         ];
-        let silent = stage.torno(&words);
+        let silent = stage.hear(&stage.daemon.typed(&words).output().unwrap());
         assert!(silent.stderr.contains("--emulation"), "{silent:?}");
     });
 }
@@ -66,9 +66,7 @@ fn a_kvm_that_runs_no_machine_is_said_and_emulation_works_by_name_all_the_same()
 fn an_operator_can_leave_kvm_out() {
     at_machine("an operator leaves KVM out", &["microvm"], |_, _| {
         let mut stage = Stage::new();
-        stage.daemon.down();
-        stage.daemon.write_settings("kvm = false\n").unwrap();
-        stage.daemon.up().unwrap();
+        stage.daemon.set_again("kvm = false\n").unwrap();
         let said = doctor(&stage);
         assert!(said.contains("KVM: not used, by `kvm = false`"), "{said}");
         assert!(said.contains("none claimed"), "{said}");
@@ -112,7 +110,9 @@ fn a_machine_by_kvm_is_a_sessions_like_any_other() {
                 "--",
                 "true",
             ];
-            stage.torno(&words).good();
+            stage
+                .hear(&stage.daemon.typed(&words).output().unwrap())
+                .good();
         }
     });
 }
