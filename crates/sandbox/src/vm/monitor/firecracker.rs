@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What Firecracker is told, call by call. Its interface is the one of its `firecracker.yaml`
-//! (version 1.17.0-dev, and the same in these calls since 1.8). Its own jailer is not used: it
+//! (version 1.17.0-dev). Its own jailer is not used: it
 //! would be a second way to make a root, a group and ids beside the one that every sandbox has, and
 //! it takes a program that starts as root of the host.
 
