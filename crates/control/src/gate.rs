@@ -193,9 +193,16 @@ impl Gate {
         request: GateRequest,
         given: Vec<OwnedFd>,
     ) -> anyhow::Result<()> {
+        if matches!(request, GateRequest::CloseWayOut) {
+            let [] = exactly(given)?;
+            self.close_way_out();
+            return Ok(());
+        }
         let [stream] = exactly(given)?;
         match request {
-            GateRequest::Configure(_) => bail!("a second configuration"),
+            GateRequest::Configure(_) | GateRequest::CloseWayOut => {
+                bail!("a second configuration")
+            }
             GateRequest::JoinExec { exec } => {
                 if let Some(joining) = self.joining().get(&exec) {
                     // A command that ended meanwhile closes the stream.
@@ -266,6 +273,14 @@ impl Gate {
         Ok((link, handle))
     }
 
+    /// The session is over but for its files: nothing leaves any more.
+    fn close_way_out(&self) {
+        if let Some(link) = &*self.link.borrow() {
+            link.close_way_out();
+        }
+        self.pipeline.close();
+    }
+
     async fn move_workspace(
         &self,
         order: WorkspaceOrder,
@@ -287,8 +302,7 @@ impl Gate {
             WorkspaceWay::Out { bytes_max, last } => {
                 if last {
                     // The session is over but for its files: nothing leaves while they come out.
-                    link.close_way_out();
-                    self.pipeline.revoke(None);
+                    self.close_way_out();
                 }
                 let order = HostMessage::PackWorkspace {
                     request,

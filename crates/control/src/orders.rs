@@ -346,6 +346,8 @@ pub(crate) enum GateRequest {
     StartExec(Box<ExecOrder>),
     /// Move a machine's workspace; the message carries the porter's end of it.
     MoveWorkspace(WorkspaceOrder),
+    /// The session ends: nothing leaves any more. Before anything of its end is waited for.
+    CloseWayOut,
     /// Join a running command; the message carries the stream.
     JoinExec {
         /// Which.

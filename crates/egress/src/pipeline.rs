@@ -149,6 +149,12 @@ impl Pipeline {
         entry::serve(self, Box::new(peer), entry::Way::Proxy).await;
     }
 
+    /// The session is over but for its files: what it has is cut, and nothing more is served.
+    pub fn close(&self) {
+        self.revoke(None);
+        self.revocations.close();
+    }
+
     /// Cuts every live stream that uses the credential; `None` cuts all of the session's.
     pub fn revoke(&self, credential: Option<&CredentialName>) {
         self.revocations.revoke(credential);

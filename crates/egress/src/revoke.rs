@@ -103,6 +103,8 @@ struct Inner {
     credentials: HashMap<CredentialName, u64>,
     live: HashMap<u64, Arc<Live>>,
     next: u64,
+    /// Whoever comes now is cut before anything of it is asked.
+    is_closed: bool,
 }
 
 impl Revocations {
@@ -117,6 +119,9 @@ impl Revocations {
         let key = inner.next;
         inner.next += 1;
         inner.live.insert(key, Arc::clone(&live));
+        if inner.is_closed {
+            live.cut();
+        }
         drop(inner);
         Registered {
             revocations: Arc::clone(self),
@@ -134,6 +139,9 @@ impl Revocations {
         upstream_cut: &CutFlag,
     ) -> Result<(), Revoked> {
         let inner = self.lock();
+        if inner.is_closed {
+            return Err(Revoked);
+        }
         let of_credential = credential.and_then(|name| inner.credentials.get(name));
         let last = inner.everything.max(of_credential.copied().unwrap_or(0));
         if last > since.0 {
@@ -145,6 +153,12 @@ impl Revocations {
             upstream_cut: Some(Arc::clone(upstream_cut)),
         };
         Ok(())
+    }
+
+    /// Cuts every connection, and each that is still on its way here.
+    pub(crate) fn close(&self) {
+        self.lock().is_closed = true;
+        self.revoke(None);
     }
 
     /// Cuts every connection that uses the credential; `None` cuts all.
@@ -224,5 +238,19 @@ mod tests {
         assert!(!two.live.client_cut.load(Ordering::Acquire));
         revocations.revoke(None);
         assert!(two.live.client_cut.load(Ordering::Acquire));
+    }
+
+    #[test]
+    fn after_the_end_who_was_on_the_way_is_cut_and_binds_nothing() {
+        let revocations = Arc::new(Revocations::default());
+        let before = revocations.register();
+        revocations.close();
+        let late = revocations.register();
+        for registered in [&before, &late] {
+            assert!(registered.live.client_cut.load(Ordering::Acquire));
+            let epoch = revocations.epoch();
+            let bound = revocations.bind(&registered.live, epoch, None, &CutFlag::default());
+            assert!(bound.is_err());
+        }
     }
 }

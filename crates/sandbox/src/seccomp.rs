@@ -34,7 +34,10 @@ pub(crate) fn profile() -> Value {
         rule("clone", &json!([masked(0, CLONE_NAMESPACES, 0)])),
     ];
     rules.extend(PERSONALITIES.map(|value| rule("personality", &json!([equal(0, value)]))));
-    rules.push(rule("socket", &json!([equal(0, UNIX)])));
+    // A pair is a socket like any other, and asks the same modules for it.
+    for name in ["socket", "socketpair"] {
+        rules.push(rule(name, &json!([equal(0, UNIX)])));
+    }
     for family in INTERNET_FAMILIES {
         rules.extend(INTERNET_PROTOCOLS.map(|(kind, protocol)| {
             let words = [
@@ -158,7 +161,7 @@ const ALLOWED: &[&str] = &[
     "set_robust_list", "set_tid_address", "setfsgid", "setfsuid", "setgid", "setgroups",
     "setitimer", "setpgid", "setpriority", "setregid", "setresgid", "setresuid", "setreuid",
     "setrlimit", "setsid", "setsockopt", "setuid", "setxattr", "shmat", "shmctl", "shmdt",
-    "shmget", "shutdown", "sigaltstack", "signalfd", "signalfd4", "socketpair", "splice", "stat",
+    "shmget", "shutdown", "sigaltstack", "signalfd", "signalfd4", "splice", "stat",
     "statfs", "statx", "symlink", "symlinkat", "sync", "sync_file_range", "syncfs", "sysinfo",
     "tee", "tgkill", "time", "timer_create", "timer_delete", "timer_getoverrun", "timer_gettime",
     "timer_settime", "timerfd_create", "timerfd_gettime", "timerfd_settime", "times", "tkill",

@@ -4,6 +4,8 @@
 
 use crate::stage::{Stage, at_machine};
 use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
 
 fn detached(stage: &Stage, level: &str) -> String {
     let run = ["run", "--quiet", "--isolation", level, "--detach"];
@@ -135,6 +137,77 @@ fn a_workspace_that_is_too_large_says_what_to_raise_and_one_that_died_inside_say
             assert_ne!(diff.code, Some(0), "{diff:?} {stopped:?}");
             assert!(diff.stderr.contains("did not come out"), "{diff:?}");
             assert!(diff.stderr.contains("larger than"), "{diff:?}");
+        },
+    );
+}
+
+#[test]
+fn commands_run_while_somebody_looks_and_neither_ends_the_session() {
+    at_machine("commands beside looks", &["microvm"], |stage, level| {
+        let session = detached(stage, level);
+        let (daemon, name) = (&stage.daemon, session.as_str());
+        let ran = |words: &[&str]| {
+            let output = daemon.torno(words).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{words:?}: {said}");
+        };
+        std::thread::scope(|scope| {
+            for number in 0..3 {
+                scope.spawn(move || {
+                    for turn in 0..4 {
+                        let file = format!("made-{number}-{turn}");
+                        ran(&["session", "exec", name, "--", "touch", &file]);
+                    }
+                });
+            }
+            for _ in 0..3 {
+                ran(&["session", "diff", name]);
+            }
+        });
+        stage.torno(&["session", "stop", &session]).good();
+        let changes = stage.torno(&["session", "diff", &session]).good().stdout;
+        for number in 0..3 {
+            for turn in 0..4 {
+                let file = format!("made-{number}-{turn}");
+                assert!(changes.contains(&file), "{file}: {changes}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_kill_while_files_come_out_is_a_kill_with_its_receipt() {
+    at_machine(
+        "a kill while files come out",
+        &["microvm"],
+        |stage, level| {
+            let session = detached(stage, level);
+            let fill = "for n in $(seq 1 3000); do echo $n > many-$n; done";
+            exec(stage, &session, fill);
+            let mut stop = stage.daemon.torno(&["session", "stop", &session]);
+            let stop = stop.stdout(Stdio::null()).stderr(Stdio::null());
+            let mut stop = stop.spawn().unwrap();
+            std::thread::sleep(Duration::from_millis(150));
+            let told = stage.torno(&["kill", &session]).good().stdout;
+            let _ended = stop.wait().unwrap();
+            // Either it came in time, or the session had ended by then.
+            if told.contains("killed") {
+                assert!(told.contains(&session), "{told}");
+                let records = stage.daemon.records().unwrap();
+                let completed = |record: &serde_json::Value| {
+                    let text = record.to_string();
+                    text.contains("kill_completed") && text.contains(&session)
+                };
+                assert!(records.iter().any(completed), "no end of the kill");
+                let diff = stage.torno(&["session", "diff", &session]);
+                assert_ne!(
+                    diff.code,
+                    Some(0),
+                    "a killed session's copy stays: {diff:?}"
+                );
+            } else {
+                println!("the session had ended before the kill");
+            }
         },
     );
 }

@@ -3,6 +3,7 @@
 
 mod check;
 
+use super::session::{Life, Session};
 use super::start::{Given, fingerprints, internal, of_refusal, out_of_turn, start};
 use super::{Desk, finish, workspace};
 use crate::front_door;
@@ -73,8 +74,12 @@ impl Connection {
                 break;
             }
         }
+        // Side by side: none goes on while another's files come out.
         for session in std::mem::take(&mut self.owned) {
-            finish::end(&self.desk, &session, EndCause::Stopped).await;
+            let desk = Rc::clone(&self.desk);
+            tokio::task::spawn_local(async move {
+                finish::end(&desk, &session, EndCause::Stopped).await;
+            });
         }
     }
 
@@ -183,10 +188,18 @@ impl Connection {
         front_door::check_strings("command", argv.chain(env), &fingerprints)?;
         let gate = self.gate(&exec.session)?;
         self.judge(&exec).await?;
+        let in_order = |row: &mut Session| Rc::clone(&row.in_order);
+        let in_order = self.desk.sessions.with(&exec.session, in_order);
+        let in_order = in_order.ok_or_else(|| unknown(&exec.session))?;
+        let _ordered = in_order.lock().await;
         let entered = self.desk.sessions.with(&exec.session, |row| {
-            let number = row.add_command(exec.argv.clone());
-            (number, row.environment.clone(), row.default_directory())
+            // It may have begun to end since it was looked at.
+            (row.life == Life::Running).then(|| {
+                let number = row.add_command(exec.argv.clone());
+                (number, row.environment.clone(), row.default_directory())
+            })
         });
+        let entered = entered.flatten();
         let (number, mut env, default) = entered.ok_or_else(|| unknown(&exec.session))?;
         for (name, value) in exec.env {
             env.retain(|(known, _)| *known != name);
@@ -268,7 +281,8 @@ impl Connection {
     }
 
     fn gate(&self, session: &SessionId) -> Result<Rc<super::gates::Gate>, Failure> {
-        let gate = self.desk.sessions.with(session, |row| row.gate.clone());
+        let running = |row: &mut Session| row.gate.clone().filter(|_| row.life == Life::Running);
+        let gate = self.desk.sessions.with(session, running);
         gate.flatten().ok_or_else(|| unknown(session))
     }
 

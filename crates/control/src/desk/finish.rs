@@ -31,8 +31,18 @@ pub(super) async fn end(desk: &Rc<Desk>, session: &SessionId, cause: EndCause) {
     if !desk.sessions.begin_ending(session) {
         return;
     }
+    let began = Instant::now();
     transfer::bring_at_end(desk, session, cause).await;
-    destroy(desk, session).await;
+    let count = destroy(desk, session).await;
+    if desk.sessions.with(session, |row| row.is_killed) == Some(true) {
+        // A kill came while its files came out: that is its end.
+        let count = count.unwrap_or((0, u32::MAX));
+        if let Err(failure) = kill_one(desk, session, (None, count), began).await {
+            tracing::error!("kill of {session}: {}", failure.message);
+            desk.sessions.over(session, Life::Killed);
+        }
+        return;
+    }
     let end = |ticket| DeskMessage::End {
         ticket,
         session: session.clone(),
@@ -91,8 +101,13 @@ pub(super) async fn kill(
     }
     // Everything is cut before anything is cleaned up: no session waits for another's files.
     let mut counts = BTreeMap::new();
-    for (_, id) in targets.iter().filter(|(first, _)| *first) {
+    for (first, id) in &targets {
         desk.sessions.with(id, |row| row.is_killed = true);
+        if !first {
+            // Somebody else's end may still be bringing files out.
+            cut(desk, id).await;
+            continue;
+        }
         counts.insert(id.clone(), destroy(desk, id).await.unwrap_or((0, u32::MAX)));
         end_porters(desk, id).await;
     }
@@ -104,10 +119,12 @@ pub(super) async fn kill(
             let count = counts.remove(&id).unwrap_or((0, u32::MAX));
             killed.push(kill_one(desk, &id, (recorded.as_ref().ok(), count), began).await?);
         } else {
-            // Somebody else's end may still be bringing files out.
-            cut(desk, &id).await;
             desk.sessions.wait_over(&id).await;
-            killed.extend(desk.sessions.receipts(Some(&id)));
+            let mut told = desk.sessions.receipts(Some(&id));
+            if let Ok(recorded) = &recorded {
+                told.iter_mut().for_each(|receipt| recorded.tell(receipt));
+            }
+            killed.extend(told);
         }
     }
     // What could be cut is cut; that it could not be recorded is said now.
@@ -118,6 +135,15 @@ pub(super) async fn kill(
 struct Recorded {
     writes: Vec<(SessionId, u64)>,
     placeholders: u32,
+}
+
+impl Recorded {
+    /// What only the notary knows of a session's end.
+    fn tell(&self, receipt: &mut KilledSession) {
+        let writes = self.writes.iter().find(|(id, _)| *id == receipt.session);
+        receipt.placeholders = self.placeholders;
+        receipt.credentialed_writes = writes.map_or(0, |(_, count)| *count);
+    }
 }
 
 /// Standing first, durably.
@@ -158,16 +184,18 @@ async fn kill_one(
     };
     desk.notary.ask(note).await.map_err(|e| internal(&e))?;
     remove(desk, id, false).await;
-    let writes = recorded.and_then(|r| r.writes.iter().find(|(s, _)| s == id));
-    let receipt = KilledSession {
+    let mut receipt = KilledSession {
         session: id.clone(),
         processes,
         survivors,
-        placeholders: recorded.map_or(0, |r| r.placeholders),
-        credentialed_writes: writes.map_or(0, |(_, count)| *count),
+        placeholders: 0,
+        credentialed_writes: 0,
         leftovers,
         took_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
     };
+    if let Some(recorded) = recorded {
+        recorded.tell(&mut receipt);
+    }
     desk.sessions.with(id, |row| {
         row.receipt = Some((Instant::now(), receipt.clone()))
     });

@@ -64,6 +64,8 @@ pub(super) struct Session {
     pub(super) environment: Vec<(String, String)>,
     /// Its sandbox has ended by itself.
     sandbox_ended: bool,
+    /// Held from a number's taking until the gate has it: the guest takes them in order.
+    pub(super) in_order: Rc<tokio::sync::Mutex<()>>,
     /// How its workspace is carried, where it lies in a machine's memory.
     pub(super) carried: Option<Carried>,
     /// Somebody looks at what came out of its machine.
@@ -113,6 +115,7 @@ impl Sessions {
             gate: None,
             environment: Vec::new(),
             sandbox_ended: false,
+            in_order: Rc::default(),
             carried: None,
             is_seen: false,
             left_inside: None,

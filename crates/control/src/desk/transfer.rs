@@ -33,6 +33,10 @@ use torno_policy::standing::Phase;
 /// busy machine. What is late is given up: a start fails, an end goes on without it.
 const TRANSFER_WAIT: Duration = Duration::from_secs(300);
 
+/// LIMIT: how long one transfer waits for another to end. A guest that lets one crawl loses the
+/// last one, and no end waits for it.
+const TURN_WAIT: Duration = Duration::from_secs(20);
+
 /// A workspace that is carried in and out.
 #[derive(Clone)]
 pub(super) struct Carried {
@@ -122,6 +126,10 @@ pub(super) async fn bring_last(desk: &Desk, session: &SessionId) -> anyhow::Resu
     let Some(phase) = phase_of(desk, session) else {
         return Ok(());
     };
+    let gate = desk.sessions.with(session, |row| row.gate.clone());
+    if let Some(gate) = gate.flatten() {
+        gate.tell(&GateRequest::CloseWayOut, &[]).await?;
+    }
     let brought = bring(desk, session, Returned::Last).await;
     if let Err(error) = brought {
         forget(desk, session, Returned::Last).await;
@@ -224,16 +232,21 @@ async fn unpack(desk: &Desk, session: &SessionId, returned: Returned) -> anyhow:
         Some((gate, carried, row.owner))
     });
     let (gate, carried, owner) = known.flatten().context("the machine is gone")?;
-    let _turn = carried.turn.lock().await;
-    let transfer = desk.sessions.with(session, |row| row.take_number());
-    let transfer = transfer.context("the session is gone")?;
+    let turn = tokio::time::timeout(TURN_WAIT, carried.turn.lock()).await;
+    let _turn = turn.context("somebody was still looking at it")?;
     let target = prepare(desk, session, returned, owner).await?;
     let (ours, theirs) = UnixStream::pair()?;
     let bytes_max = carried.bytes_max;
     let last = returned == Returned::Last;
     let way = WorkspaceWay::Out { bytes_max, last };
+    let in_order = desk.sessions.with(session, |row| Rc::clone(&row.in_order));
+    let in_order = in_order.context("the session is gone")?;
+    let ordered = in_order.lock().await;
+    let transfer = desk.sessions.with(session, |row| row.take_number());
+    let transfer = transfer.context("the session is gone")?;
     let order = GateRequest::MoveWorkspace(WorkspaceOrder { transfer, way });
     gate.tell(&order, &[theirs.as_fd()]).await?;
+    drop(ordered);
     drop(theirs);
     let files = carried.files.clone();
     let job = PorterJob::Unpack { bytes_max, files };

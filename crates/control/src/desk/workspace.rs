@@ -42,11 +42,12 @@ pub(super) async fn stream(
                 .to_owned(),
         });
     }
-    let changed = changed(desk, session).await?;
     let baseline = desk.baseline(session, false).map_err(|e| internal(&e))?;
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)
         .context("pipe")
         .map_err(|e| internal(&e))?;
+    // Last: what is brought out to be looked at goes by the task below.
+    let changed = changed(desk, session).await?;
     let (desk, session) = (Rc::clone(desk), session.clone());
     tokio::task::spawn_local(async move {
         let (changed, is_seen) = changed;

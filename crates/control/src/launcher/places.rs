@@ -186,8 +186,13 @@ impl Places {
     pub(super) fn remove(&mut self, session: &SessionId) -> Result<(), Failed> {
         self.over.insert(session);
         let path = self.directory.join(session.as_str());
-        let aside = self.directory.join(format!(".removed-{session}"));
-        match std::fs::rename(&path, &aside) {
+        self.remove_aside(&path, &format!(".removed-{session}"))
+    }
+
+    /// Moves a tree aside at once, and empties it while others are served.
+    fn remove_aside(&self, path: &Path, name: &str) -> Result<(), Failed> {
+        let aside = self.directory.join(name);
+        match std::fs::rename(path, &aside) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             moved => moved.map_err(|e| Failed::internal(&format!("`{}`: {e}", path.display())))?,
         }

@@ -32,6 +32,9 @@ const AFTER_START: Duration = Duration::from_millis(100);
 const AFTER_END: Duration = Duration::from_millis(5);
 /// LIMIT: how often one that is being made is looked for.
 const MAKING_LOOK: Duration = Duration::from_millis(10);
+/// LIMIT: how long a start waits for one that is being made, and with it all else that the launcher
+/// is asked; a loaded machine starts one of gVisor's in two seconds.
+const COMING_WAIT: Duration = Duration::from_secs(3);
 /// LIMIT: how often those that wait are looked at; and between the death of one and the making of
 /// the next, so that one which can't live is not made in a loop.
 const WAITING_LOOK: Duration = Duration::from_secs(1);
@@ -116,8 +119,13 @@ impl SpareSandboxes {
             }
         }
         if self.coming.as_ref().is_some_and(|c| c.shape == *shape) {
-            let made = self.coming.take()?.made.recv().ok()?;
-            return is_good(&made).then_some(made);
+            let coming = self.coming.take()?;
+            match coming.made.recv_timeout(COMING_WAIT) {
+                Ok(made) => return is_good(&made).then_some(made),
+                // It is for the next one; this session boots its own.
+                Err(mpsc::RecvTimeoutError::Timeout) => self.coming = Some(coming),
+                Err(mpsc::RecvTimeoutError::Disconnected) => {}
+            }
         }
         None
     }

@@ -5,8 +5,10 @@
 use super::{ARCHIVE_DEPTH_MAX, ARCHIVE_ENTRIES_MAX, ArchiveError, ArchivePiece, FileName};
 use crate::message::PATH_BYTES_MAX;
 
-/// What an entry counts besides its name: no file system keeps one in less.
+/// What an entry counts besides its name, and what content is rounded up to: what a file system of
+/// the host takes for it, whichever of many small files there are.
 const ENTRY_BYTES: u64 = 256;
+const BLOCK_BYTES: u64 = 4096;
 
 /// How far a tree has come.
 #[derive(Debug)]
@@ -17,6 +19,8 @@ pub(super) struct Shape {
     /// The directories that are open, the top first; empty once the tree is over.
     open: Vec<Directory>,
     is_in_file: bool,
+    /// Bytes of the last block of the file that is open, which were counted already.
+    block_left: u64,
 }
 
 #[derive(Debug, Default)]
@@ -35,6 +39,7 @@ impl Shape {
             entries_left: ARCHIVE_ENTRIES_MAX,
             open: vec![Directory::default()],
             is_in_file: false,
+            block_left: 0,
         }
     }
 
@@ -56,6 +61,7 @@ impl Shape {
         match piece {
             ArchivePiece::Directory(name) => {
                 let path_bytes = self.enter(name)?;
+                self.spend_bytes(BLOCK_BYTES)?;
                 if self.open.len() > ARCHIVE_DEPTH_MAX {
                     return Err(ArchiveError::Depth);
                 }
@@ -67,6 +73,7 @@ impl Shape {
             ArchivePiece::File { name, .. } => {
                 self.enter(name)?;
                 self.is_in_file = true;
+                self.block_left = 0;
             }
             ArchivePiece::Link { name, target } => {
                 self.enter(name)?;
@@ -77,7 +84,7 @@ impl Shape {
                 self.spend(target.len())?;
             }
             ArchivePiece::Content(bytes) if bytes.is_empty() => return Err(ArchiveError::Kind),
-            ArchivePiece::Content(bytes) => self.spend(bytes.len())?,
+            ArchivePiece::Content(bytes) => self.spend_content(bytes.len())?,
             ArchivePiece::FileEnd => self.is_in_file = false,
             ArchivePiece::Leave | ArchivePiece::End => {
                 let is_at_top = self.open.len() == 1;
@@ -109,6 +116,16 @@ impl Shape {
         self.spend(bytes)?;
         self.spend_bytes(ENTRY_BYTES)?;
         Ok(path_bytes)
+    }
+
+    /// Counts the blocks that content begins.
+    fn spend_content(&mut self, bytes: usize) -> Result<(), ArchiveError> {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let beyond = bytes.saturating_sub(self.block_left);
+        let blocks = beyond.div_ceil(BLOCK_BYTES).saturating_mul(BLOCK_BYTES);
+        self.spend_bytes(blocks)?;
+        self.block_left = self.block_left.saturating_add(blocks).saturating_sub(bytes);
+        Ok(())
     }
 
     fn spend(&mut self, bytes: usize) -> Result<(), ArchiveError> {

@@ -40,8 +40,8 @@ fn nothing_that_dockers_default_refuses_is_allowed() {
         assert!(!ours.contains(name), "{name}");
     }
     assert_eq!(ours.len(), ALLOWED.len(), "no name twice");
-    // The four with arguments are never in the unconditional list.
-    for name in ["clone", "personality", "socket", "ioctl"] {
+    // Those with arguments are never in the unconditional list.
+    for name in ["clone", "personality", "socket", "socketpair", "ioctl"] {
         assert!(!ours.contains(name), "{name}");
     }
 }

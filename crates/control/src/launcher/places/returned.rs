@@ -2,11 +2,11 @@
 //! What comes out of a machine: unpacked by a porter into a directory of its own, which takes the
 //! place of the workspace copy once it is whole. Nothing in it is read here.
 
-use super::{Failed, Places, make_directory, name_of, open_directory, remove_tree};
+use super::{Failed, Places, make_directory, name_of, open_directory};
 use crate::orders::Returned;
 use rustix::fs::{Mode, RenameFlags, Uid};
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use torno_policy::names::SessionId;
 use torno_policy::standing::Phase;
 
@@ -50,19 +50,18 @@ impl Places {
         self.drop_return(session, Returned::Last)
     }
 
-    /// Removes one.
+    /// Removes one, beside us: its size is the guest's choice.
     pub(in super::super) fn drop_return(
         &self,
         session: &SessionId,
         returned: Returned,
     ) -> Result<(), Failed> {
-        let own = self.directory.join(session.as_str());
-        match remove_tree(&own.join(directory_of(returned))) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failed::internal(
-                &format!("what came out of the machine: {error}"),
-            )),
-            Ok(()) | Err(_) => Ok(()),
-        }
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let name = directory_of(returned);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let aside = format!(".removed-{session}-{name}-{number}");
+        let from = self.directory.join(session.as_str()).join(name);
+        self.remove_aside(&from, &aside)
     }
 }
 
