@@ -94,6 +94,7 @@ fn desk() -> Vec<Value> {
             "choice": { "isolation": null, "workspace": null, "wall_seconds": null,
                 "emulation": false },
             "effective_isolation": "gvisor", "emulated": false, "guarantees": [],
+            "image": null,
         } }),
         json!({ "kill": { "ticket": 1, "session": null } }),
         json!({ "note": { "session": "s1", "note": {
