@@ -50,7 +50,8 @@ impl PlayedNotary {
             "directory": directory.path(), "organisation": null,
             "upstreams": { "pins": [], "roots": [], "proxy": null },
             "root": false, "session": null, "operator_digest": null, "guest": "/",
-            "receipt_key": KEY, "pool": 0, "owner_uid": rustix::process::geteuid().as_raw(),
+            "receipt_key": KEY, "pool": 0, "kvm": false, "templates": 0, "images": "/",
+            "owner_uid": rustix::process::geteuid().as_raw(),
         } });
         let give = [operators, notarys_desk, notarys_dialer];
         tell(&supervisor, &start, &give);
