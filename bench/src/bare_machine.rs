@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A machine without Torno: the same QEMU, kernel and image in the same container, started by this
-//! process and told to run `true` by the same words over a bare socket pair, with nobody else about.
+//! process and told to run `true` by the same words over a bare socket pair.
 
 use crate::bundle;
 use anyhow::{Context, Result, bail, ensure};

@@ -33,7 +33,7 @@ struct Arguments {
     /// nginx
     #[arg(long)]
     peers: Option<String>,
-    /// One level of `machines`: microvm or vm
+    /// One level of `machines`; both when absent
     #[arg(long)]
     level: Option<String>,
     /// Starts of each contender of `start`

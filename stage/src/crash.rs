@@ -3,6 +3,7 @@
 //! has its record, every credential that it saw a release; after a restart the record verifies and
 //! nothing of the session is left anywhere.
 
+pub mod cut;
 mod oracle;
 mod orphans;
 

@@ -4,6 +4,7 @@
 
 mod binaries;
 mod home;
+pub mod level;
 mod refusals;
 mod vault;
 

@@ -11,11 +11,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use torno_stage::attempt::{Attempt, Observation, Secrets};
 use torno_stage::canary::Sweep;
+use torno_stage::crash::cut;
 use torno_stage::daemon::{self, Daemon};
 use torno_stage::props::Props;
 use torno_stage::unwalled::{PYTHON, Unwalled};
 use torno_stage::world::World;
-use torno_stage::{attempts, cut, table, trial, work};
+use torno_stage::{attempts, table, trial, work};
 
 struct Arguments {
     levels: Vec<String>,

@@ -182,6 +182,21 @@ enum Bench {
     Density,
 }
 
+impl Bench {
+    /// What the benchmarks' program calls it.
+    fn name(which: Option<Self>) -> &'static str {
+        match which {
+            None => "all",
+            Some(Self::Egress) => "egress",
+            Some(Self::Start) => "start",
+            Some(Self::Machines) => "machines",
+            Some(Self::Cost) => "cost",
+            Some(Self::Growth) => "growth",
+            Some(Self::Density) => "density",
+        }
+    }
+}
+
 fn main() -> ExitCode {
     match run(&Arguments::parse().task) {
         Ok(()) => ExitCode::SUCCESS,
@@ -246,18 +261,7 @@ fn run(task: &Task) -> anyhow::Result<()> {
                 json: json.as_deref(),
             },
         ),
-        Task::Bench { which, json } => {
-            let which = match which {
-                None => "all",
-                Some(Bench::Egress) => "egress",
-                Some(Bench::Start) => "start",
-                Some(Bench::Machines) => "machines",
-                Some(Bench::Cost) => "cost",
-                Some(Bench::Growth) => "growth",
-                Some(Bench::Density) => "density",
-            };
-            bench::run(&root, which, json)
-        }
+        Task::Bench { which, json } => bench::run(&root, Bench::name(*which), json),
         Task::Golden => lanes::golden(&root),
         Task::Setup => setup::run(&root).map(|_| ()),
         Task::Build { release } => build(&root, *release),

@@ -161,9 +161,7 @@ impl Pipeline {
         self.pool.forget(credential);
         self.released.forget_cookies(credential);
     }
-}
 
-impl Pipeline {
     /// Serves requests one by one: a pipelined one waits in the buffer for its turn.
     async fn serve_requests(&self, client: &mut Client, arrival: &Arrival) {
         while self.serve_next(client, arrival).await == Next::Request {}

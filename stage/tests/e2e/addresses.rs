@@ -15,7 +15,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 use torno_stage::account::Who;
 use torno_stage::daemon::Daemon;
-use torno_stage::level::told;
+use torno_stage::daemon::level::told;
 use torno_stage::world::internet::{DOMAIN, Internet};
 
 /// LIMIT: how long a session may take to be there on a busy machine.

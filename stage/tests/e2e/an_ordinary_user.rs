@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use torno_stage::account::{Given, Who};
 use torno_stage::daemon::Daemon;
-use torno_stage::level::told;
+use torno_stage::daemon::level::told;
 
 /// Children of the supervisor and itself, by role, with a reader of their `status`.
 fn processes(daemon: &Daemon) -> BTreeMap<String, u32> {

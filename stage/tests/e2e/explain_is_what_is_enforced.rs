@@ -17,7 +17,7 @@ use torno_policy::organisation::SHIPPED;
 use torno_policy::placeholder::Placeholder;
 use torno_stage::account::Who;
 use torno_stage::daemon::POLICY;
-use torno_stage::level::told;
+use torno_stage::daemon::level::told;
 use torno_stage::unwalled::PYTHON;
 
 /// Requests at each level.

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use torno_stage::account::Who;
-use torno_stage::level::told;
+use torno_stage::daemon::level::told;
 use torno_stage::world::API;
 use torno_stage::world::api::Api;
 use torno_stage::world::authority::Authority;

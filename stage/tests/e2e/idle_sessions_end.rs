@@ -3,7 +3,7 @@
 
 use crate::stage::at_each_level;
 use std::time::{Duration, Instant};
-use torno_stage::level::patience;
+use torno_stage::daemon::level::patience;
 
 const POLICY: &str = "[sandbox]\nlimits = { wall = \"10m\", idle = \"3s\" }\n";
 

@@ -6,7 +6,7 @@ use crate::registries::NPM;
 use crate::stage::{Stage, at_each_level};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use torno_stage::level::patience;
+use torno_stage::daemon::level::patience;
 
 /// A name in the argument vector that no other process of this machine has.
 const LEFT_BEHIND: &str = "86399.25";

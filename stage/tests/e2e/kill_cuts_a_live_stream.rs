@@ -5,7 +5,7 @@ use crate::stage::at_each_level_for_both;
 use std::io::Read;
 use std::process::Stdio;
 use std::time::Duration;
-use torno_stage::cut;
+use torno_stage::crash::cut;
 
 #[test]
 fn no_byte_arrives_after_the_report() {

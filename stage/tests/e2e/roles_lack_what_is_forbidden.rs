@@ -185,13 +185,14 @@ fn own_descriptors(stage: &Stage, role: &str) -> BTreeMap<String, usize> {
         // Supervisor, notary, gate.
         "dialer" => hold("socket", signals + 3),
         "launcher" => {
-            // Supervisor, desk, gate; a sandbox's first process and keeper, and the keeper's pipe.
+            // Supervisor, desk, gate; a sandbox's first process and keeper, each to end it by and
+            // to watch, and the keeper's pipe.
             // Then the network made ahead: its namespace and five sockets. And the sandbox made
-            // ahead: five sockets and the link, its first process, its keeper's pipe, and the doors
-            // to its root and home directories.
+            // ahead: five sockets and the link, its first process and keeper, its keeper's pipe, and
+            // the doors to its root and home directories.
             hold("socket", signals + 3 + 5 + 6);
             hold("net", 1);
-            hold("anon_inode:[pidfd]", 3);
+            hold("anon_inode:[pidfd]", 6);
             hold("pipe", 2);
             hold("/rootfs", 1);
             hold("/", 1);

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::process::Output;
 use std::sync::{Mutex, PoisonError};
 use torno_stage::account::Who;
+use torno_stage::daemon::level::{self, told};
 use torno_stage::daemon::{self, Daemon};
-use torno_stage::level::{self, told};
 use torno_stage::witness::{self, Witness};
 use torno_stage::world::World;
 

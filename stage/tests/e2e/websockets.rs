@@ -12,7 +12,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 use torno_stage::account::Who;
 use torno_stage::daemon::POLICY;
-use torno_stage::level::told;
+use torno_stage::daemon::level::told;
 use torno_stage::unwalled::PYTHON;
 
 const RULES: &str = r#"

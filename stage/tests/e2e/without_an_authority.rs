@@ -5,7 +5,7 @@
 use crate::stage::cannot;
 use torno_stage::account::Who;
 use torno_stage::daemon::Daemon;
-use torno_stage::level::told;
+use torno_stage::daemon::level::told;
 
 /// PEM by its look, and no certificate.
 const GARBAGE: &str =

@@ -3,10 +3,13 @@
 //! hostile once a workload has run: a frame out of order, over its credit or for nobody ends the
 //! link, and with it the sandbox.
 
+mod kind;
+
 use super::courier::{Courier, Serve};
 use super::transfer::{self, Transfers};
 use anyhow::{Context, bail, ensure};
 use bytes::{Bytes, BytesMut};
+use kind::kind_of;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -388,31 +391,5 @@ impl Link {
             other => bail!("the guest answered what was not asked: {}", kind_of(&other)),
         }
         Ok(())
-    }
-}
-
-/// The message's kind, for the log; nothing of its content.
-fn kind_of(message: &GuestMessage) -> &'static str {
-    match message {
-        GuestMessage::Hello { .. }
-        | GuestMessage::MachineUnusable { .. }
-        | GuestMessage::MachineReady {} => "hello",
-        GuestMessage::ProcessStarted { .. } => "process_started",
-        GuestMessage::ProcessEnded { .. } => "process_ended",
-        GuestMessage::ProcessFailed { .. } => "process_failed",
-        GuestMessage::FileOpened { .. }
-        | GuestMessage::FileRead { .. }
-        | GuestMessage::FileWritten { .. }
-        | GuestMessage::DirectoryListed { .. }
-        | GuestMessage::PathDescribed { .. }
-        | GuestMessage::DirectoryMade { .. }
-        | GuestMessage::PathMoved { .. }
-        | GuestMessage::PathRemoved { .. }
-        | GuestMessage::WorkspaceFilled { .. }
-        | GuestMessage::WorkspacePacked { .. }
-        | GuestMessage::RequestFailed { .. } => "file answer",
-        GuestMessage::ConnectionOpened { .. } | GuestMessage::ConnectionClosed { .. } => {
-            "connection"
-        }
     }
 }

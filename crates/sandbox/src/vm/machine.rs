@@ -54,7 +54,7 @@ pub(crate) struct Qemu {
 }
 
 impl Qemu {
-    /// The configuration of its jail.
+    /// The configuration of what holds it.
     pub(super) fn config(&self, way: Way, ids: IdMap, kind: RuntimeKind) -> String {
         let device = self.is_accelerated.then(monitor::device);
         let words = self.words.of(way);

@@ -14,10 +14,10 @@ const OF_EVERY_RUN: [&str; 2] = ["container", "gvisor"];
 /// The stories that can't be told at a level, with the reason of each: what the stage prints after
 /// `SKIP: `.
 const LEFT_OUT: [(&str, &str); 4] = [
-    ("container", include_str!("../skips/container.txt")),
-    ("gvisor", include_str!("../skips/gvisor.txt")),
-    ("microvm", include_str!("../skips/microvm.txt")),
-    ("vm", include_str!("../skips/vm.txt")),
+    ("container", include_str!("../../skips/container.txt")),
+    ("gvisor", include_str!("../../skips/gvisor.txt")),
+    ("microvm", include_str!("../../skips/microvm.txt")),
+    ("vm", include_str!("../../skips/vm.txt")),
 ];
 
 /// What an emulated processor takes longer, on a machine that is busy. LIMIT: a story that hangs
