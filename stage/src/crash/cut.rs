@@ -45,10 +45,10 @@ fn once_quiet(received: &impl Fn() -> u64) -> u64 {
 }
 
 const QUIET: Duration = Duration::from_millis(50);
-/// LIMIT: a socket's buffer is read in far less, on a loaded machine too; and it holds no more, as
-/// long as its reader keeps up.
-const READER_BEHIND: Duration = Duration::from_millis(300);
-const BEHIND_BYTES: u64 = 1 << 20;
+/// LIMIT: a full socket is read in far less, on a loaded machine too.
+const READER_BEHIND: Duration = Duration::from_secs(2);
+/// LIMIT: what lies in sockets, at most (tcp(7), `tcp_rmem` and `tcp_wmem`: 32 and 4 MiB here).
+const BEHIND_BYTES: u64 = 36 << 20;
 
 /// Enough to know that the upload streams.
 const STREAMING_BYTES: u64 = 256 * 1024;
