@@ -30,7 +30,7 @@ const REST_WAIT: Duration = Duration::from_secs(30);
 const FAULTS_MAX: usize = 20;
 /// LIMIT: the launcher holds the last workspace copies for `session apply`. A role that keeps a
 /// descriptor of each session has thousands more at the end.
-const DESCRIPTORS_GAINED_MAX: usize = 32;
+const DESCRIPTORS_GAINED_MAX: usize = 64;
 const ROLES: [&str; 5] = ["supervisor", "desk", "notary", "dialer", "launcher"];
 
 /// Starts the campaign where it is alone; whether nothing failed.
