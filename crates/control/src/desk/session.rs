@@ -218,6 +218,8 @@ impl Sessions {
         self.with(id, |row| {
             row.life = life;
             row.gate = None;
+            // With the descriptor of its copy.
+            row.carried = None;
             row.commands.clear();
             row.changed.notify_waiters();
         });
