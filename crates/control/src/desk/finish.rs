@@ -39,6 +39,8 @@ pub(super) async fn end(desk: &Rc<Desk>, session: &SessionId, cause: EndCause) {
         let count = count.unwrap_or((0, u32::MAX));
         if let Err(failure) = kill_one(desk, session, (None, count), began).await {
             tracing::error!("kill of {session}: {}", failure.message);
+            // Nothing of it stays for that.
+            remove(desk, session, false).await;
             desk.sessions.over(session, Life::Killed);
         }
         return;

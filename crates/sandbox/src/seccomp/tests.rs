@@ -115,6 +115,18 @@ fn of_the_internet_only_tcp_and_udp_can_be_opened() {
     );
 }
 
+// ATTACK: 136
+#[test]
+fn a_pair_of_sockets_is_of_this_host_alone() {
+    let profile = profile();
+    let rules = profile["syscalls"].as_array().unwrap().iter();
+    let is_pair = |name: &serde_json::Value| name == "socketpair";
+    let of_pairs = rules.filter(|rule| rule["names"].as_array().unwrap().iter().any(is_pair));
+    let arguments: Vec<_> = of_pairs.map(|rule| rule["args"].clone()).collect();
+    let unix = serde_json::json!([{ "index": 0, "value": 1, "op": "SCMP_CMP_EQ" }]);
+    assert_eq!(arguments, [unix]);
+}
+
 // ATTACK: 133
 #[test]
 fn every_request_but_terminal_injection_is_in_the_complement() {

@@ -152,9 +152,7 @@ impl Attempt<'_> {
                 if shape.image.digest().is_some() {
                     // Its maker's variables enter like a person's.
                     let known = super::fingerprints(self.desk).await?;
-                    let named = |(name, text): &'_ (String, String)| (name.clone(), text.clone());
-                    let all: Vec<_> = environment.iter().map(named).collect();
-                    let texts = all.iter().map(|(name, text)| {
+                    let texts = environment.iter().map(|(name, text)| {
                         (format!("the image's variable {name}"), text.as_str())
                     });
                     crate::front_door::check_strings("image", texts, &known)?;
