@@ -14,7 +14,8 @@ use torno_guest_protocol::{
     ProcessStatus, encode_control,
 };
 use torno_sandbox::{
-    Fresh, HostFacts, Level, Plan, SandboxId, StartInputs, Started, Template, Unwatched, plan,
+    Fresh, HostFacts, Level, Plan, Renewal, SandboxId, StartInputs, Started, Template, Unwatched,
+    plan,
 };
 
 /// LIMIT: an emulated machine that boots beside other work.
@@ -88,7 +89,8 @@ impl BareMachines {
 
     fn plan(&mut self) -> Result<Plan> {
         self.started += 1;
-        let letters = format!("{:0>26}", self.started);
+        // What an earlier run of this program left, because it was killed, is in nobody's way.
+        let letters = format!("{:0>13}{:0>13}", std::process::id(), self.started);
         let letter = |digit: u8| char::from(b'a' + digit.saturating_sub(b'0'));
         let id: String = letters.bytes().map(letter).collect();
         let mut spec = bundle::spec(self.level)?;
@@ -110,27 +112,37 @@ impl BareMachines {
             torno_sandbox::start(&plan, inputs)
         }
         .context("no machine")?;
-        let renewal = started.renewal.take().context("no machine's")?;
-        let now = clock_gettime(ClockId::Realtime);
-        let fresh = Fresh {
-            entropy: [7; ENTROPY_BYTES],
-            machine_id: [7; 16],
-            wall_clock: Duration::from_secs(u64::try_from(now.tv_sec)?),
-        };
-        renewal.send(link.as_fd(), &fresh).context("not renewed")?;
-        link.set_read_timeout(Some(WAIT)).context("no limit")?;
+        let renewal = started.renewal.take();
         let mut live = Live {
             started,
             link,
             decoder: GuestDecoder::new(),
             execs: 0,
         };
-        live.greet()?;
+        if let Err(error) = live.begin(renewal) {
+            live.started.handle.remove().context("its end")?;
+            return Err(error);
+        }
         Ok(live)
     }
 }
 
 impl Live {
+    fn begin(&mut self, renewal: Option<Renewal>) -> Result<()> {
+        let renewal = renewal.context("no machine's")?;
+        let now = clock_gettime(ClockId::Realtime);
+        let fresh = Fresh {
+            entropy: [7; ENTROPY_BYTES],
+            machine_id: [7; 16],
+            wall_clock: Duration::from_secs(u64::try_from(now.tv_sec)?),
+        };
+        renewal
+            .send(self.link.as_fd(), &fresh)
+            .context("not renewed")?;
+        self.link.set_read_timeout(Some(WAIT)).context("no limit")?;
+        self.greet()
+    }
+
     fn greet(&mut self) -> Result<()> {
         self.say(&HostMessage::Hello {
             version: PROTOCOL_VERSION,

@@ -252,18 +252,17 @@ impl Daemon {
         self.daemon.as_ref().map(Child::id)
     }
 
-    /// A `torno` command in the workspace, as the operator types it. A run at a machine's level
-    /// says that emulation will do: what a machine without hardware for it can have.
+    /// A `torno` command in the workspace, as the operator types it. Whatever is to run at a
+    /// machine's level says that emulation will do: what a machine without hardware for it can
+    /// have.
     #[must_use]
     pub fn torno(&self, arguments: &[&str]) -> Command {
         let is_machine = |pair: &[&str]| matches!(pair, ["--isolation", "microvm" | "vm"]);
-        match arguments.split_first() {
-            Some((&"run", rest)) if rest.windows(2).any(is_machine) => {
-                let words = ["run", "--emulation"].into_iter();
-                self.typed(&words.chain(rest.iter().copied()).collect::<Vec<_>>())
-            }
-            Some(_) | None => self.typed(arguments),
+        let mut words = arguments.to_vec();
+        if let Some(place) = arguments.windows(2).position(is_machine) {
+            words.insert(place, "--emulation");
         }
+        self.typed(&words)
     }
 
     /// A `torno` command with exactly these words.
@@ -330,7 +329,7 @@ impl Daemon {
         let running = |row: &serde_json::Value| {
             let state = row.get("state").and_then(serde_json::Value::as_str)?;
             let session = row.get("session").and_then(serde_json::Value::as_str)?;
-            ["starting", "running", "frozen"]
+            ["starting", "running", "frozen", "paused"]
                 .contains(&state)
                 .then(|| session.to_owned())
         };

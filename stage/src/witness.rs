@@ -23,6 +23,8 @@ pub const KEYS: &str = ".stage-keys";
 const GATE_PORTS: [u16; 3] = [3129, 3128, 53];
 /// How often new sandboxes and new keys are looked for. A runtime takes far longer to start.
 const LOOK_EVERY: Duration = Duration::from_millis(4);
+/// The most urgent that setpriority(2) knows.
+const WATCH_NICE: i32 = -20;
 /// After the last command: what was sent on loopback has then been read here too.
 const SETTLE: Duration = Duration::from_millis(60);
 
@@ -104,6 +106,9 @@ impl Drop for Witness {
 }
 
 fn watch(shared: &Arc<Shared>) {
+    // This thread alone. A launcher has a namespace open for some ms only: who comes late on a busy
+    // machine has missed a sandbox. Without the right to it, as before.
+    let _as_before = rustix::process::setpriority_process(None, WATCH_NICE);
     let mut namespaces = capture::Namespaces::default();
     while !shared.over.load(Ordering::SeqCst) {
         for namespace in namespaces.fresh(&shared.log) {

@@ -16,19 +16,20 @@ pub(crate) fn crash(root: &Path, random: u32, seed: Option<&str>) -> Result<()> 
     lanes::stage_program(root, &program)
 }
 
-/// Sessions made, used and ended, many at a time.
-pub(crate) fn churn(
+/// Sessions in plenty: made, used and ended many at a time (`churn`), or while the kernel refuses
+/// calls (`calls`).
+pub(crate) fn plenty(
     root: &Path,
-    cycles: u32,
+    (which, count): (&str, u32),
     seed: Option<&str>,
     levels: Option<&str>,
 ) -> Result<()> {
-    let cycles = cycles.to_string();
+    let count = count.to_string();
     let seed = seed.map_or_else(
         || RandomState::new().build_hasher().finish().to_string(),
         str::to_owned,
     );
-    let mut program = vec!["torno-campaign", "churn", &cycles, &seed];
+    let mut program = vec!["torno-campaign", which, &count, &seed];
     program.extend(levels);
     lanes::stage_program(root, &program)
 }

@@ -111,6 +111,19 @@ enum Campaign {
         #[arg(long)]
         levels: Option<String>,
     },
+    /// The kernel refuses the n-th system call of a kind while a session begins, is kept, pauses,
+    /// goes on or ends; nothing is left (root, strace).
+    Calls {
+        /// How many failures.
+        #[arg(long, default_value_t = 200)]
+        points: u32,
+        /// Draws them; a fresh one, printed, when absent.
+        #[arg(long)]
+        seed: Option<String>,
+        /// Levels, with commas; `container` and `gvisor` when absent.
+        #[arg(long)]
+        levels: Option<String>,
+    },
     /// Machines from one template: nothing that has to be unique is the same in two (root, QEMU).
     Clones {
         /// How many.
@@ -218,42 +231,41 @@ fn run(task: &Task) -> anyhow::Result<()> {
         Task::Bans => bans::run(&root),
         Task::E2e { filter, level } => lanes::e2e(&root, filter.as_deref(), *level),
         Task::Fuzz { seconds } => fuzz::run(&root, *seconds),
-        Task::Campaign {
-            which: Campaign::Crash { random, seed },
-        } => campaign::crash(&root, *random, seed.as_deref()),
-        Task::Campaign {
-            which:
-                Campaign::Churn {
-                    cycles,
-                    seed,
-                    levels,
-                },
-        } => campaign::churn(&root, *cycles, seed.as_deref(), levels.as_deref()),
-        Task::Campaign {
-            which: Campaign::Clones { count, level },
-        } => campaign::clones(&root, *count, level),
-        Task::Campaign {
-            which: Campaign::Decide { pairs, seed },
-        } => campaign::decide(&root, *pairs, *seed),
-        Task::Campaign {
-            which: Campaign::Escape { level, only },
-        } => campaign::escape(&root, level.as_deref(), only.as_deref()),
-        Task::Campaign {
-            which: Campaign::Stock,
-        } => stock::run(&root),
-        Task::Campaign {
-            which: Campaign::Scrub { cases, seed },
-        } => campaign::scrub(&root, *cases, *seed),
-        Task::Campaign {
-            which:
-                Campaign::Smuggle {
-                    origins,
-                    payloads,
-                    seed,
-                    json,
-                },
+        Task::Campaign { which } => campaign(&root, which),
+        Task::Bench { which, json } => bench::run(&root, Bench::name(*which), json),
+        Task::Golden => lanes::golden(&root),
+        Task::Setup => setup::run(&root).map(|_| ()),
+        Task::Build { release } => build(&root, *release),
+    }
+}
+
+fn campaign(root: &std::path::Path, which: &Campaign) -> anyhow::Result<()> {
+    match which {
+        Campaign::Crash { random, seed } => campaign::crash(root, *random, seed.as_deref()),
+        Campaign::Churn {
+            cycles,
+            seed,
+            levels,
+        } => campaign::plenty(root, ("churn", *cycles), seed.as_deref(), levels.as_deref()),
+        Campaign::Calls {
+            points,
+            seed,
+            levels,
+        } => campaign::plenty(root, ("calls", *points), seed.as_deref(), levels.as_deref()),
+        Campaign::Clones { count, level } => campaign::clones(root, *count, level),
+        Campaign::Decide { pairs, seed } => campaign::decide(root, *pairs, *seed),
+        Campaign::Escape { level, only } => {
+            campaign::escape(root, level.as_deref(), only.as_deref())
+        }
+        Campaign::Stock => stock::run(root),
+        Campaign::Scrub { cases, seed } => campaign::scrub(root, *cases, *seed),
+        Campaign::Smuggle {
+            origins,
+            payloads,
+            seed,
+            json,
         } => smuggle::run(
-            &root,
+            root,
             &smuggle::Matrix {
                 origins: origins.as_deref(),
                 payloads: *payloads,
@@ -261,10 +273,6 @@ fn run(task: &Task) -> anyhow::Result<()> {
                 json: json.as_deref(),
             },
         ),
-        Task::Bench { which, json } => bench::run(&root, Bench::name(*which), json),
-        Task::Golden => lanes::golden(&root),
-        Task::Setup => setup::run(&root).map(|_| ()),
-        Task::Build { release } => build(&root, *release),
     }
 }
 

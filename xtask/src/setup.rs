@@ -35,7 +35,7 @@ const fn need(package: &'static str, sign: Sign, reason: &'static str) -> Need {
     }
 }
 
-const NEEDS: [Need; 26] = [
+const NEEDS: [Need; 28] = [
     need("gcc", File(&["/usr/bin/cc"]), "links the binaries"),
     need("g++", File(&["/usr/bin/c++"]), "the TLS provider's C code"),
     need(
@@ -67,6 +67,16 @@ const NEEDS: [Need; 26] = [
         "uidmap",
         File(&["/usr/bin/newuidmap"]),
         "uid ranges without root",
+    ),
+    need(
+        "mmdebstrap",
+        File(&["/usr/bin/mmdebstrap"]),
+        "images of Debian's packages",
+    ),
+    need(
+        "strace",
+        File(&["/usr/bin/strace"]),
+        "calls that the kernel refuses",
     ),
     need(
         "util-linux",

@@ -8,6 +8,7 @@ pub(crate) mod audit;
 mod completions;
 mod demo;
 mod doctor;
+mod gc;
 mod image;
 mod init;
 mod kill;
@@ -40,6 +41,7 @@ pub(crate) enum Command {
     Audit(audit::Audit),
     Kill(kill::Kill),
     Doctor(doctor::Doctor),
+    Gc(gc::Gc),
     Demo(demo::Demo),
     Completions(completions::Completions),
     Metrics(metrics::Metrics),
@@ -62,6 +64,7 @@ impl Command {
             Self::Audit(command) => audit::run(command, context).await,
             Self::Kill(command) => kill::run(command, context).await,
             Self::Doctor(command) => doctor::run(command, context).await,
+            Self::Gc(command) => gc::run(command, context).await,
             Self::Demo(command) => demo::run(command, context),
             Self::Completions(command) => completions::run(command),
             Self::Metrics(command) => metrics::run(command, context),

@@ -18,6 +18,9 @@ const REPLY_WAIT: Duration = Duration::from_secs(60);
 /// sooner, so this only bounds a desk that is stuck.
 const START_WAIT: Duration = Duration::from_secs(2 * 60 * 60);
 
+/// LIMIT: what a machine sends has 300 s, and so has the copying of it.
+const CHECKPOINT_WAIT: Duration = Duration::from_secs(11 * 60);
+
 /// A connection to the desk.
 #[derive(Debug)]
 pub(crate) struct Desk {
@@ -57,10 +60,10 @@ impl Desk {
         request: &ApiRequest,
         descriptors: &[BorrowedFd<'_>],
     ) -> Outcome<(ApiReply, Vec<OwnedFd>)> {
-        let wait = if matches!(request, ApiRequest::Start(_)) {
-            START_WAIT
-        } else {
-            REPLY_WAIT
+        let wait = match request {
+            ApiRequest::Start(_) => START_WAIT,
+            ApiRequest::Checkpoint { .. } => CHECKPOINT_WAIT,
+            _ => REPLY_WAIT,
         };
         let reply = tokio::time::timeout(wait, self.client.call(request, descriptors)).await;
         match reply

@@ -4,7 +4,8 @@
 use torno_policy::binding::PathPattern;
 use torno_policy::grant::{Isolation, WorkspaceMode};
 use torno_policy::names::{
-    Authority, BindingId, CredentialName, Method, Port, PresetName, Scheme, SessionId,
+    Authority, BindingId, CheckpointName, CredentialName, Method, Port, PresetName, Scheme,
+    SessionId,
 };
 
 /// `--isolation`.
@@ -92,6 +93,10 @@ pub(crate) struct Variable {
 
 pub(crate) fn session(text: &str) -> Result<SessionId, String> {
     SessionId::parse(text).map_err(|error| error.to_string())
+}
+
+pub(crate) fn checkpoint(text: &str) -> Result<CheckpointName, String> {
+    CheckpointName::parse(text).map_err(|error| error.to_string())
 }
 
 pub(crate) fn credential(text: &str) -> Result<CredentialName, String> {

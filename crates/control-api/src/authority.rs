@@ -4,6 +4,7 @@
 //! | request | operator | brain of the session | brain of another |
 //! |---|---|---|---|
 //! | start, kill all, doctor, brain token, apply, sessions (all) | yes | no | no |
+//! | leftovers, pause, resume, checkpoints | yes | no | no |
 //! | exec, attach, sessions (own), stop, kill (own), diff, explain | yes | yes | no |
 //!
 //! Vault, policy acceptance and the record are not here at all: they are the notary's own socket.
@@ -47,7 +48,14 @@ fn session_of(request: &ApiRequest) -> Option<&SessionId> {
         ApiRequest::Authenticate { .. }
         | ApiRequest::Start(_)
         | ApiRequest::Apply { .. }
+        // A person's brake: who is held by it must not let it go.
+        | ApiRequest::Pause { .. }
+        | ApiRequest::Resume { .. }
+        | ApiRequest::Checkpoint { .. }
+        | ApiRequest::Checkpoints
+        | ApiRequest::RemoveCheckpoint { .. }
         | ApiRequest::Doctor
+        | ApiRequest::Leftovers { .. }
         | ApiRequest::IssueBrainToken { .. } => None,
     }
 }
@@ -82,6 +90,18 @@ mod tests {
                 session: other.clone(),
             },
             ApiRequest::Doctor,
+            ApiRequest::Leftovers { remove: false },
+            ApiRequest::Pause {
+                session: SessionId::parse("own").unwrap(),
+            },
+            ApiRequest::Resume {
+                session: SessionId::parse("own").unwrap(),
+            },
+            ApiRequest::Checkpoint {
+                session: SessionId::parse("own").unwrap(),
+                name: None,
+            },
+            ApiRequest::Checkpoints,
             ApiRequest::IssueBrainToken { session: other },
         ] {
             assert!(!may(&brain, &request), "{request:?}");

@@ -176,6 +176,14 @@ impl Channel {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 
+    /// Whether the peer closed, whatever it sent before.
+    ///
+    /// # Errors
+    /// When the socket can't be asked.
+    pub fn is_closed(&self) -> io::Result<bool> {
+        is_closed(self.socket.as_fd())
+    }
+
     /// Receives one packet; `None` when the peer closed.
     ///
     /// # Errors
@@ -292,7 +300,11 @@ mod tests {
             (second.bytes.as_slice(), second.descriptors.len()),
             (&b"two"[..], 0)
         );
+        a.send(b"three", &[]).await.unwrap();
+        assert!(!b.is_closed().unwrap());
         drop(a);
+        assert!(b.is_closed().unwrap());
+        assert_eq!(b.receive().await.unwrap().unwrap().bytes, b"three");
         assert!(b.receive().await.unwrap().is_none());
     }
 

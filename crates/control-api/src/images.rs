@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The shelf: where unpacked images lie, and what is written beside each. `torno` fills it, the
-//! launcher reads it; neither the launcher nor this module ever looks into an archive.
+//! The shelf: where unpacked images lie, and what is written beside each. `torno` fills it; the
+//! launcher reads it, and adds an image's disk when a machine is made of it for the first time.
+//! Neither the launcher nor this module ever looks into an archive.
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use serde::{Deserialize, Serialize};
@@ -93,7 +94,89 @@ pub struct Held {
     pub about: About,
     /// Its root directory.
     pub root: PathBuf,
+    directory: PathBuf,
     _lock: File,
+}
+
+/// An image as a machine's disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disk {
+    /// Its file.
+    pub path: PathBuf,
+    /// Its SHA-256 when it was made: the file is called by it.
+    pub digest: ImageDigest,
+}
+
+/// The right to make an image's disk.
+#[derive(Debug)]
+pub struct DiskPlace {
+    directory: PathBuf,
+    _lock: File,
+}
+
+impl Held {
+    /// Its disk, if that was made.
+    ///
+    /// # Errors
+    /// [`ShelfError::Read`].
+    pub fn disk(&self) -> Result<Option<Disk>, ShelfError> {
+        find_disk(&self.directory)
+    }
+
+    /// Waits until nobody else makes its disk.
+    ///
+    /// # Errors
+    /// [`ShelfError::Read`].
+    pub fn disk_place(&self) -> Result<DiskPlace, ShelfError> {
+        let path = self.directory.join(DISK_LOCK);
+        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let lock = rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR);
+        let failed = |error: rustix::io::Errno| ShelfError::Read(path.clone(), error.into());
+        let lock = lock.map_err(failed)?;
+        flock(&lock, FlockOperation::LockExclusive).map_err(failed)?;
+        Ok(DiskPlace {
+            directory: self.directory.clone(),
+            _lock: lock.into(),
+        })
+    }
+}
+
+impl DiskPlace {
+    /// Where it is made.
+    #[must_use]
+    pub fn unfinished(&self) -> PathBuf {
+        self.directory.join(DISK_UNFINISHED)
+    }
+
+    /// What was made there is the disk from now on, under its digest.
+    ///
+    /// # Errors
+    /// [`ShelfError::Read`].
+    pub fn keep(self, digest: &ImageDigest) -> Result<(), ShelfError> {
+        let name = format!("{DISK_START}{}{DISK_END}", digest.hex());
+        let path = self.directory.join(name);
+        let kept = std::fs::rename(self.unfinished(), &path);
+        kept.map_err(|error| ShelfError::Read(path, error))
+    }
+}
+
+fn find_disk(directory: &Path) -> Result<Option<Disk>, ShelfError> {
+    let failed = |error| ShelfError::Read(directory.to_owned(), error);
+    for entry in std::fs::read_dir(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        let digest = name.to_str().and_then(|name| {
+            let hex = name.strip_prefix(DISK_START)?.strip_suffix(DISK_END)?;
+            ImageDigest::parse(&format!("sha256:{hex}")).ok()
+        });
+        if let Some(digest) = digest
+            && entry.file_type().map_err(failed)?.is_file()
+        {
+            let path = entry.path();
+            return Ok(Some(Disk { path, digest }));
+        }
+    }
+    Ok(None)
 }
 
 impl Shelf {
@@ -161,6 +244,14 @@ impl Shelf {
         about.ok_or(ShelfError::Content(path))
     }
 
+    /// An image's disk, if that was made.
+    ///
+    /// # Errors
+    /// [`ShelfError::Read`].
+    pub fn disk(&self, digest: &ImageDigest) -> Result<Option<Disk>, ShelfError> {
+        find_disk(&self.image(digest))
+    }
+
     /// Takes hold of an image: while that lasts, it is not removed.
     ///
     /// # Errors
@@ -178,6 +269,7 @@ impl Shelf {
         Ok(Held {
             about: self.about(digest)?,
             root: directory.join(ROOT),
+            directory,
             _lock: lock.into(),
         })
     }
@@ -187,6 +279,12 @@ impl Shelf {
 pub const ABOUT: &str = "image.json";
 /// And its root directory.
 pub const ROOT: &str = "root";
+/// And its disk, by its digest: the name says what was made, and is there when all of it is. The
+/// number is that of the form in which this version makes disks.
+const DISK_START: &str = "disk-1-";
+const DISK_END: &str = ".erofs";
+const DISK_UNFINISHED: &str = "disk.unfinished";
+const DISK_LOCK: &str = "disk.lock";
 
 fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -197,5 +295,63 @@ fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
         Ok(text)
     } else {
         Err(io::Error::other("it is too large"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// A shelf with one image.
+    fn shelf() -> (tempfile::TempDir, Shelf, ImageDigest) {
+        let directory = tempfile::tempdir().unwrap();
+        let shelf = Shelf::new(directory.path().to_owned());
+        let digest = ImageDigest::parse(&format!("sha256:{}", "a".repeat(64))).unwrap();
+        let about = About {
+            digest: digest.clone(),
+            source: String::new(),
+            made_at: 0,
+            layers: 1,
+            entries: 1,
+            bytes: 1,
+            left_out: 0,
+            tree: digest.clone(),
+            env: Vec::new(),
+            parts: Vec::new(),
+        };
+        fs::create_dir_all(shelf.image(&digest).join(ROOT)).unwrap();
+        let text = serde_json::to_vec(&about).unwrap();
+        fs::write(shelf.image(&digest).join(ABOUT), text).unwrap();
+        (directory, shelf, digest)
+    }
+
+    #[test]
+    fn a_disk_is_there_when_it_is_whole_and_is_called_by_what_it_is() {
+        let (_directory, shelf, digest) = shelf();
+        let held = shelf.hold(&digest).unwrap();
+        assert_eq!(held.disk().unwrap(), None);
+        let place = held.disk_place().unwrap();
+        fs::write(place.unfinished(), "half").unwrap();
+        assert_eq!(held.disk().unwrap(), None);
+        let made = ImageDigest::parse(&format!("sha256:{}", "b".repeat(64))).unwrap();
+        place.keep(&made).unwrap();
+        let disk = held.disk().unwrap().unwrap();
+        assert_eq!(disk.digest, made);
+        assert_eq!(fs::read_to_string(&disk.path).unwrap(), "half");
+        assert_eq!(shelf.disk(&digest).unwrap(), Some(disk));
+    }
+
+    #[test]
+    fn what_only_looks_like_a_disk_is_none() {
+        let (_directory, shelf, digest) = shelf();
+        let image = shelf.image(&digest);
+        let whole = format!("disk-1-{}.erofs", "b".repeat(64));
+        for name in ["disk-1-.erofs", "disk-1-b.erofs", "disk.unfinished"] {
+            fs::write(image.join(name), "").unwrap();
+        }
+        fs::write(image.join(whole.replace("disk-1", "disk-0")), "").unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", image.join(&whole)).unwrap();
+        assert_eq!(shelf.disk(&digest).unwrap(), None);
     }
 }

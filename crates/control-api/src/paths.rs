@@ -141,6 +141,11 @@ impl Paths {
     pub fn sandboxes(&self) -> PathBuf {
         self.state.join("sandboxes")
     }
+    /// Checkpoints of sessions' workspaces.
+    #[must_use]
+    pub fn checkpoints(&self) -> PathBuf {
+        self.state.join("checkpoints")
+    }
     /// The shelf of unpacked images.
     #[must_use]
     pub fn images(&self) -> PathBuf {

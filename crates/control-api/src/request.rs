@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use torno_policy::decision::{Layer, Refusal};
 use torno_policy::facts::Act;
 use torno_policy::grant::{Isolation, WorkspaceMode};
-use torno_policy::names::SessionId;
+use torno_policy::names::{CheckpointName, SessionId};
 
 /// What may be asked. The first message on a connection is `Authenticate`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +44,31 @@ pub enum ApiRequest {
         /// Which.
         session: Option<SessionId>,
     },
+    /// Hold a session still: its processes stop, what it has under way is cut, and it may nothing
+    /// until `Resume`. Its wall time goes on.
+    Pause {
+        /// Which.
+        session: SessionId,
+    },
+    /// Keep the session's copy of its workspace, as it is now, under a name.
+    Checkpoint {
+        /// Which.
+        session: SessionId,
+        /// The name; nothing means one that the desk makes.
+        name: Option<CheckpointName>,
+    },
+    /// What is kept.
+    Checkpoints,
+    /// Let go of what is kept under a name.
+    RemoveCheckpoint {
+        /// The name.
+        name: CheckpointName,
+    },
+    /// Let a paused session go on.
+    Resume {
+        /// Which.
+        session: SessionId,
+    },
     /// What the session changed in its copy of the workspace. The message carries one descriptor,
     /// the workspace's directory; the reply one, a pipe from which the diff is read.
     Diff {
@@ -69,6 +94,11 @@ pub enum ApiRequest {
     },
     /// What works on this machine, level by level.
     Doctor,
+    /// What lies about and belongs to nobody.
+    Leftovers {
+        /// Remove it.
+        remove: bool,
+    },
     /// A token for the brain of one session.
     IssueBrainToken {
         /// Which session.
@@ -98,6 +128,8 @@ pub struct StartSession {
     pub also: Vec<String>,
     /// `--emulation`.
     pub emulation: bool,
+    /// `--from`: the workspace begins as what is kept under this name.
+    pub from: Option<CheckpointName>,
 }
 
 /// A command to run in a session.
@@ -145,6 +177,12 @@ pub enum ApiReply {
     Stopped(Summary),
     /// The kill's receipt.
     Killed(KillReceipt),
+    /// It is kept.
+    Checkpointed(Box<Checkpointed>),
+    /// What is kept, the oldest first.
+    Checkpoints(Vec<Checkpoint>),
+    /// It was done.
+    Done,
     /// A pipe comes with this message.
     Stream,
     /// An explanation.
@@ -158,6 +196,8 @@ pub enum ApiReply {
     },
     /// What works here.
     Doctor(Vec<LevelReport>),
+    /// What lies about, or lay there until now.
+    Leftovers(Vec<Leftover>),
     /// A token; shown once.
     Token {
         /// The token.
@@ -201,8 +241,10 @@ pub struct Started {
 pub struct SessionRow {
     /// Its id.
     pub session: SessionId,
-    /// `starting`, `installing`, `running`, `frozen`, `ended`, `killed`.
+    /// `starting`, `installing`, `running`, `paused`, `frozen`, `ended`, `killed`.
     pub state: String,
+    /// It is held still, in whatever state: a frozen one may be paused too.
+    pub paused: bool,
     /// Why it ended, when it did: `exited`, `stopped`, `time_limit`,
     /// `disk_limit`, `disk_full`, `start_failed`, `role_died`.
     pub cause: Option<String>,
@@ -214,6 +256,34 @@ pub struct SessionRow {
     pub commands: Vec<CommandRow>,
     /// Requests refused so far.
     pub refused: u64,
+}
+
+/// A session's workspace as it was at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Checkpoint {
+    /// Its name.
+    pub name: CheckpointName,
+    /// The session that had it.
+    pub session: SessionId,
+    /// The uid whose files they are, and who may begin a session from it.
+    pub owner: u32,
+    /// Unix seconds.
+    pub made_at: u64,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// Nothing ran while it was copied: it is one moment's.
+    pub is_still: bool,
+}
+
+/// A checkpoint that was just made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Checkpointed {
+    /// What is kept.
+    pub checkpoint: Checkpoint,
+    /// What was left out because of its shape: place and shape.
+    pub hidden: Vec<(String, String)>,
 }
 
 /// A running command.
@@ -278,4 +348,42 @@ pub struct LevelReport {
     pub lines: Vec<String>,
     /// The one command that fixes what is missing.
     pub fix: Option<String>,
+}
+
+/// Something of Torno's that belongs to nobody.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Leftover {
+    /// What it is.
+    pub kind: LeftoverKind,
+    /// Where.
+    pub place: String,
+    /// It was removed by this request, or is being emptied where nobody finds it.
+    pub gone: bool,
+    /// Why it stays, though it was to go.
+    pub why: Option<String>,
+}
+
+/// What lies about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LeftoverKind {
+    /// A control group of a sandbox, and what runs in it.
+    Group,
+    /// An entry in the journal of sandboxes made ahead.
+    Journal,
+    /// The directory of a session.
+    Session,
+    /// A tree whose removal did not come to its end.
+    Removal,
+    /// What lay in a workspace whose copy is gone.
+    Baseline,
+    /// A checkpoint that was not finished.
+    Unfinished,
+    /// A checkpoint that is older than it is kept for.
+    Checkpoint,
+    /// What a broken-off `torno image` left.
+    Image,
+    /// A mount in a directory of ours.
+    Mount,
 }

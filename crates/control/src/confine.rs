@@ -53,18 +53,27 @@ pub(crate) fn directory(path: &Path) -> anyhow::Result<OwnedFd> {
 /// and far ends make it hold beyond that ends the gate, and its session, instead of the host.
 const GATE_BYTES_MAX: u64 = 2 << 30;
 
-/// The first thing a role does: no core dump, nobody traces it, no new privileges. What a gate may
-/// hold has an end.
+/// LIMIT: 2 GiB of memory for one porter, which lists a tree that a workload made. Far more than
+/// the names of the largest tree that is walked take, in all their copies.
+const PORTER_BYTES_MAX: u64 = 2 << 30;
+
+/// The first thing a role does: no core dump, nobody traces it, no new privileges. What a gate or a
+/// porter may hold has an end.
 pub(crate) fn before_anything(role: Role) -> anyhow::Result<()> {
     let none = Rlimit {
         current: Some(0),
         maximum: Some(0),
     };
     rustix::process::setrlimit(Resource::Core, none).context("core limit")?;
-    if role == Role::Gate {
+    let most = match role {
+        Role::Gate => Some(GATE_BYTES_MAX),
+        Role::Porter => Some(PORTER_BYTES_MAX),
+        Role::Desk | Role::Notary | Role::Dialer | Role::Launcher => None,
+    };
+    if most.is_some() {
         let memory = Rlimit {
-            current: Some(GATE_BYTES_MAX),
-            maximum: Some(GATE_BYTES_MAX),
+            current: most,
+            maximum: most,
         };
         rustix::process::setrlimit(Resource::Data, memory).context("memory limit")?;
     }

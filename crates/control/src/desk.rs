@@ -3,9 +3,12 @@
 //! of a workload: a command's stream goes from gate to client by a socket that it only passes on.
 
 mod api;
+mod checkpoints;
 mod client;
 mod finish;
 mod gates;
+mod leftovers;
+mod pause;
 mod porters;
 mod session;
 mod start;
@@ -71,6 +74,7 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
             write: true,
         }],
     )?;
+    leftovers::reconcile(&start.directory)?;
     let (notary, notary_gone) = Notary::new(Channel::new(notary)?);
     let (launcher, mut ended) = Launcher::new(Channel::new(launcher)?);
     let desk = Rc::new(Desk {
@@ -104,7 +108,7 @@ fn obey(desk: &Rc<Desk>, message: FromSupervisor, descriptors: Vec<OwnedFd>) -> 
             let [gate] = exactly(descriptors)?;
             desk.sessions.gate_joined(&session, Channel::new(gate)?);
         }
-        FromSupervisor::GateLeft { session } => {
+        FromSupervisor::GateLeft { session, .. } => {
             if desk.sessions.gate_left(&session) == Some(Life::Running) {
                 end_later(desk, session, EndCause::RoleDied);
             }

@@ -93,7 +93,7 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
                 let service = serve_gate(gate, asker, Rc::clone(&shared));
                 gates.insert(session, AbortOnDrop(tokio::task::spawn_local(service)));
             }
-            FromSupervisor::GateLeft { session } => {
+            FromSupervisor::GateLeft { session, .. } => {
                 gates.remove(&session);
             }
             FromSupervisor::Kill { session } => {

@@ -63,7 +63,7 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
     let (refusals, refused) = mpsc::unbounded_channel();
     let (notary, mut revocations) = NotaryPort::new(Channel::new(notary)?, refusals);
     let ports = Ports {
-        ask: notary,
+        ask: Arc::clone(&notary) as Arc<_>,
         dial: Arc::new(DialerPort::new(Channel::new(dialer)?)),
         clock: Arc::new(entries::SystemClock),
     };
@@ -102,7 +102,10 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
                 None => bail!("the desk is gone"),
             },
             revoked = revocations.recv() => match revoked {
-                Some(credential) => pipeline.revoke(credential.as_ref()),
+                Some(credential) => {
+                    pipeline.revoke(credential.as_ref());
+                    notary.tell_cut();
+                }
                 None => bail!("the notary is gone: nothing may leave"),
             },
             ended = &mut guest => return ended,

@@ -5,11 +5,13 @@
 //! no session data but shape, and opens no path that a client named but the read-only directories
 //! of an accepted policy.
 
+mod checkpoints;
 mod disk;
 mod failed;
 mod images;
 mod journal;
 mod kvm;
+mod leftovers;
 mod levels;
 mod machines;
 mod over;
@@ -22,7 +24,9 @@ mod spare_network;
 mod spare_sandbox;
 mod templates;
 
-use crate::orders::{FromSupervisor, LauncherReply, LauncherRequest, ReturnOrder};
+use crate::orders::{
+    CheckpointOrder, FromSupervisor, LauncherReply, LauncherRequest, ReturnOrder, SandboxOrder,
+};
 use crate::role_channel::{self, exactly, receive};
 use anyhow::{Context, bail};
 use disk::{DiskWatch, Over, Spent};
@@ -191,22 +195,8 @@ impl Service<'_> {
                 return Ok((LauncherReply::Workspace, Some(workspace)));
             }
             LauncherRequest::Return(order) => return self.serve_return(order),
-            LauncherRequest::Start(order) => {
-                let (session, phase) = (order.session.clone(), order.phase);
-                let bound = given.into_iter().next();
-                let started = self.sandboxes.start(*order, bound)?;
-                if let Err(failed) = self.hand_over(&session, &started).await {
-                    // Nobody would ever ask for it: it goes at once.
-                    self.sandboxes.kill(&session);
-                    self.sandboxes.leave(&session)?;
-                    return Err(failed);
-                }
-                self.watch_end(&session, phase, started.vital);
-                LauncherReply::Started {
-                    environment: started.environment,
-                    claimed: started.claimed,
-                }
-            }
+            LauncherRequest::Checkpoint(order) => return self.serve_checkpoint(order, given),
+            LauncherRequest::Start(order) => self.start(*order, given).await?,
             LauncherRequest::Kill { session } => {
                 self.gates.remove(&session);
                 let census = self.sandboxes.kill(&session);
@@ -214,6 +204,10 @@ impl Service<'_> {
                     before: census.0,
                     after: census.1,
                 }
+            }
+            LauncherRequest::Hold { session, held } => {
+                self.sandboxes.hold(&session, held)?;
+                LauncherReply::Held
             }
             LauncherRequest::GiveUpSpares => {
                 self.sandboxes.give_up_spares();
@@ -233,14 +227,73 @@ impl Service<'_> {
             } => {
                 self.gates.remove(&session);
                 self.sandboxes.remove(&session, keep_workspace)?;
-                LauncherReply::Removed
+                LauncherReply::Kept(self.sandboxes.places.kept_sessions())
             }
-            LauncherRequest::Probe { only } => LauncherReply::Probed(self.sandboxes.probe(only)),
-            LauncherRequest::FindImage { image } => LauncherReply::Image {
-                digest: self.sandboxes.images.find(&image)?,
+            LauncherRequest::Leftovers { living, remove } => LauncherReply::Leftovers {
+                found: self.sandboxes.leftovers(&living, remove)?,
+                kept: self.sandboxes.places.kept_sessions(),
             },
+            LauncherRequest::Probe { only } => LauncherReply::Probed(self.sandboxes.probe(only)),
+            LauncherRequest::FindImage { image, isolation } => {
+                self.sandboxes.find_image(&image, isolation)?
+            }
         };
         Ok((reply, None))
+    }
+
+    /// A sandbox, whose way out and link its gate gets.
+    async fn start(
+        &mut self,
+        order: SandboxOrder,
+        given: Vec<OwnedFd>,
+    ) -> Result<LauncherReply, Failed> {
+        let (session, phase) = (order.session.clone(), order.phase);
+        let bound = given.into_iter().next();
+        let started = self.sandboxes.start(order, bound)?;
+        if let Err(failed) = self.hand_over(&session, &started).await {
+            // Nobody would ever ask for it: it goes at once.
+            self.sandboxes.kill(&session);
+            self.sandboxes.leave(&session)?;
+            return Err(failed);
+        }
+        self.watch_end(&session, phase, started.vital);
+        Ok(LauncherReply::Started {
+            environment: started.environment,
+            claimed: started.claimed,
+        })
+    }
+
+    /// What is kept of sessions' workspaces.
+    fn serve_checkpoint(
+        &mut self,
+        order: CheckpointOrder,
+        given: Vec<OwnedFd>,
+    ) -> Result<(LauncherReply, Option<OwnedFd>), Failed> {
+        let checkpoints = &mut self.sandboxes.checkpoints;
+        match order {
+            CheckpointOrder::Begin { name, owner } => {
+                let (tree, room) = checkpoints.begin(name, owner)?;
+                return Ok((LauncherReply::CheckpointBegun { room }, Some(tree)));
+            }
+            CheckpointOrder::Keep(about) => {
+                let [baseline] = exactly(given).map_err(|e| Failed::internal(&format!("{e:#}")))?;
+                checkpoints.keep(&about, baseline)?;
+            }
+            CheckpointOrder::GiveUp { name } => checkpoints.give_up(&name)?,
+            CheckpointOrder::List => {
+                return Ok((LauncherReply::Checkpoints(checkpoints.list()?), None));
+            }
+            CheckpointOrder::Open { name } => {
+                let (about, tree) = checkpoints.open(&name)?;
+                return Ok((LauncherReply::Checkpoints(vec![about]), Some(tree)));
+            }
+            CheckpointOrder::OpenBaseline { name } => {
+                let (about, baseline) = checkpoints.baseline(&name)?;
+                return Ok((LauncherReply::Checkpoints(vec![about]), Some(baseline)));
+            }
+            CheckpointOrder::Remove { name } => checkpoints.remove(&name)?,
+        }
+        Ok((LauncherReply::Removed, None))
     }
 
     /// What came out of a machine.

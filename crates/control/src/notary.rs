@@ -2,20 +2,22 @@
 //! The notary's role: its sockets around `torno-notary`. Everything that all gates sent since the
 //! last turn is one batch. While the record is flushed for one, the next is judged and written.
 
+mod cuts;
 mod opening;
 mod sockets;
 
 use crate::confine;
 use crate::dialer::boot_ms;
-use crate::orders::{FromSupervisor, Start};
+use crate::orders::{FromSupervisor, Order, Start};
 use crate::role_channel::{self, exactly, receive};
 use crate::roles::Role;
 use anyhow::{Context, bail};
+use cuts::{Cuts, Reply};
 use sockets::{FromGate, Gates, OperatorCall, Sent};
-use std::collections::BTreeMap;
-use std::os::fd::AsFd;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 use torno_audit::Flushed;
@@ -23,7 +25,7 @@ use torno_control_api::channel::{Channel, Listener};
 use torno_notary::{Effect, GateId, Notary, Now, ToGate};
 use torno_notary_protocol::desk::DeskMessage;
 use torno_notary_protocol::dial::DialAlarm;
-use torno_notary_protocol::gate::NotaryMessage;
+use torno_notary_protocol::gate::{GateMessage, NotaryMessage};
 use torno_policy::decision::Reason;
 use torno_policy::names::SessionId;
 
@@ -54,48 +56,48 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
     let mut judged = Vec::new();
     let mut tick = tokio::time::interval(TICK);
     let mut batch = Vec::with_capacity(BATCH_MAX);
+    let mut cuts = Cuts::default();
     loop {
+        for (session, generation) in gates.lost() {
+            let order = Order::EndLostGate {
+                session,
+                generation,
+            };
+            supervisor.send(&order.encode(), &[]).await?;
+        }
+        for reply in cuts.settle(&gates) {
+            role_channel::send(&desk, &reply, &[]).await?;
+        }
         tokio::select! {
             biased;
             message = receive::<FromSupervisor>(&supervisor) => match message? {
-                Some((FromSupervisor::GateJoined { session, generation }, given)) => {
-                    let [gate] = exactly(given)?;
-                    let id = gates.join(Channel::new(gate)?);
-                    notary.gate_joined(id, session, generation);
-                }
-                Some((FromSupervisor::Kill { session }, _)) => {
-                    kill(&mut notary, &mut gates, session);
-                }
-                Some(_) => bail!("not for the notary"),
+                Some((message, given)) => heed(&mut notary, &mut gates, message, given)?,
                 None => return close(notary),
             },
             message = from_desk.recv() => {
                 let Some(message) = message else { return close(notary) };
-                let reaction = notary.desk(message, now());
-                carry_out(&notary, &mut gates, reaction.effects);
-                if let Some(reply) = reaction.reply {
-                    role_channel::send(&desk, &reply, &[]).await?;
-                }
+                answer_desk(&mut notary, &mut gates, &mut cuts, message);
             }
             alarm = alarms.recv() => {
                 let Some(alarm) = alarm else { return close(notary) };
                 notary.dial_alarm(alarm, now());
             }
-            Some(call) = calls.recv() => answer_operator(&mut notary, &mut gates, call),
+            Some(call) = calls.recv() => answer_operator(&mut notary, &mut gates, &mut cuts, call),
             // A record that can't be written refuses everything from then on; kills still count:
             // the role stays, so that one full disk does not end everybody's sessions.
-            _ = tick.tick() => if let Err(error) = notary.tick(now()) {
-                tracing::error!("the record: {error:#}");
-                tick.reset_after(FAILED_TICK);
-            },
+            _ = tick.tick() => {
+                let_go_overdue(&mut notary, &mut gates, &cuts);
+                if let Err(error) = notary.tick(now()) {
+                    tracing::error!("the record: {error:#}");
+                    tick.reset_after(FAILED_TICK);
+                }
+            }
             flushed = returned(&mut flushing) => {
                 let frames = notary.flushed(flushed?);
                 send_all(&mut notary, &mut gates, frames);
             }
-            count = from_gates.recv_many(&mut batch, BATCH_MAX), if !notary.is_full() => {
-                if count > 0 {
-                    judged.extend(answer_gates(&mut notary, &mut gates, batch.drain(..)));
-                }
+            _count = from_gates.recv_many(&mut batch, BATCH_MAX), if !notary.is_full() => {
+                judged.extend(answer_gates(&mut notary, &mut gates, batch.drain(..)));
             }
         }
         if flushing.is_none() {
@@ -166,6 +168,11 @@ fn answer_gates(
     let mut left = BTreeMap::new();
     for from in batch {
         match from {
+            FromGate::Message(gate, GateMessage::Cut, _) => {
+                if !gates.heard_cut(gate) {
+                    left.insert(gate, Some(Reason::MalformedRequest));
+                }
+            }
             FromGate::Message(gate, message, place) if gates.holds(gate) => {
                 messages.push((gate, message));
                 places.push(place);
@@ -210,29 +217,86 @@ fn let_go(notary: &mut Notary, gates: &mut Gates, left: BTreeMap<GateId, Option<
     }
 }
 
-fn answer_operator(notary: &mut Notary, gates: &mut Gates, call: OperatorCall) {
-    let reaction = notary.operator(call.request, &call.attachments, now());
-    carry_out(notary, gates, reaction.effects);
+/// What the supervisor says of gates.
+fn heed(
+    notary: &mut Notary,
+    gates: &mut Gates,
+    message: FromSupervisor,
+    given: Vec<OwnedFd>,
+) -> anyhow::Result<()> {
+    match message {
+        FromSupervisor::GateJoined {
+            session,
+            generation,
+        } => {
+            let [gate] = exactly(given)?;
+            let id = gates.join(Channel::new(gate)?, session.clone(), generation);
+            notary.gate_joined(id, session, generation);
+        }
+        FromSupervisor::GateLeft {
+            session,
+            generation,
+        } => gates.ended(Some(&session), Some(generation)),
+        FromSupervisor::Kill { session } => {
+            // Their processes were ended before this was said.
+            gates.ended(session.as_ref(), None);
+            kill(notary, gates, session);
+        }
+        FromSupervisor::Start(_) | FromSupervisor::Serve => bail!("not for the notary"),
+    }
+    Ok(())
+}
+
+/// A pause is said when the gates have cut what they carried. An end and a kill are not waited
+/// for: the desk ends the gate's process.
+fn answer_desk(notary: &mut Notary, gates: &mut Gates, cuts: &mut Cuts, message: DeskMessage) {
+    let is_pause = matches!(message, DeskMessage::Pause { .. });
+    let reaction = notary.desk(message, now());
+    let told = carry_out(notary, gates, reaction.effects);
     if let Some(reply) = reaction.reply {
-        // An operator who went away needs no reply.
-        let _ = call.reply.send(reply);
+        let told = if is_pause { told } else { BTreeSet::new() };
+        cuts.reply_after(told, gates, Reply::Desk(reply));
     }
 }
 
-/// Effects come before the reply: who is told that a credential is revoked can rely on it.
-fn carry_out(notary: &Notary, gates: &mut Gates, effects: Vec<Effect>) {
+/// Gates that somebody has waited for too long.
+fn let_go_overdue(notary: &mut Notary, gates: &mut Gates, cuts: &Cuts) {
+    let late = cuts.overdue(gates, Instant::now()).into_iter();
+    let late = late.map(|gate| (gate, Some(Reason::LimitReached)));
+    let_go(notary, gates, late.collect());
+}
+
+/// Effects come before the reply, and the gates' word that they are done.
+fn answer_operator(notary: &mut Notary, gates: &mut Gates, cuts: &mut Cuts, call: OperatorCall) {
+    let reaction = notary.operator(call.request, &call.attachments, now());
+    let told = carry_out(notary, gates, reaction.effects);
+    if let Some(reply) = reaction.reply {
+        cuts.reply_after(told, gates, Reply::Operator(reply, call.reply));
+    }
+}
+
+/// Gives the gates that have to cut something: those that were told, and those that left and may
+/// live.
+fn carry_out(notary: &mut Notary, gates: &mut Gates, effects: Vec<Effect>) -> BTreeSet<GateId> {
+    let mut frames = Vec::new();
+    let mut told = BTreeSet::new();
     for Effect::Revoke {
         session,
         credential,
     } in effects
     {
-        for gate in notary.gates_of(&session) {
-            let message = NotaryMessage::Revoke {
+        told.extend(gates.leaving(&session));
+        frames.extend(notary.gates_of(&session).into_iter().map(|gate| ToGate {
+            gate,
+            message: NotaryMessage::Revoke {
                 credential: credential.clone(),
-            };
-            gates.send(gate, &message, &[]);
-        }
+            },
+            credentials: Vec::new(),
+        }));
     }
+    told.extend(frames.iter().map(|frame| frame.gate));
+    send_all(notary, gates, frames);
+    told
 }
 
 /// The kill-only socket was used: standing first, the rest is the supervisor's and the desk's.

@@ -4,16 +4,20 @@
 //! The supervisor writes [`FromSupervisor`] and reads only [`Order`], a packet of fixed size:
 //! it parses nothing.
 
+mod checkpoint;
 mod gate;
 mod porter;
 mod workspace;
 
+pub(crate) use checkpoint::{CheckpointOrder, Keeping};
 pub(crate) use gate::{ExecOrder, GateConfiguration, GateEvent, GateRequest};
 pub(crate) use porter::{Baseline, BaselineEntry, PorterJob, PorterReply};
 pub(crate) use workspace::{ReturnOrder, Returned, WorkspaceOrder, WorkspaceWay};
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
+use torno_control_api::request::{Checkpoint, Leftover};
 use torno_policy::grant::{FileRules, Image, Isolation, Limits, WorkspaceMode};
 use torno_policy::names::{Generation, ImageDigest, SessionId, TenantName};
 use torno_policy::standing::Phase;
@@ -37,10 +41,11 @@ pub(crate) enum FromSupervisor {
         /// And its generation.
         generation: Generation,
     },
-    /// A gate ended. To the desk and the dialer.
+    /// A gate's process ended. To the notary, the desk and the dialer.
     GateLeft {
         /// The gate's session.
         session: SessionId,
+        generation: Generation,
     },
     /// The kill-only socket was used, or the daemon ends. To notary, dialer, launcher and desk.
     Kill {
@@ -76,9 +81,11 @@ pub(crate) struct Start {
     pub(crate) owner_uid: u32,
     /// Where unpacked images lie (launcher).
     pub(crate) images: PathBuf,
+    /// Where checkpoints lie, and how much of them is kept (launcher).
+    pub(crate) checkpoints: Keeping,
 }
 
-/// What the desk orders of the supervisor.
+/// What the desk orders of the supervisor, and the last of them the notary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Start a gate.
@@ -107,6 +114,12 @@ pub(crate) enum Order {
         /// Whose.
         session: SessionId,
     },
+    /// End this very gate's process at once: it has no notary any more.
+    EndLostGate {
+        /// Whose.
+        session: SessionId,
+        generation: Generation,
+    },
 }
 
 /// Bytes of an order on the wire: kind, 26 of session (zero-filled), two numbers.
@@ -124,6 +137,10 @@ impl Order {
             Self::EndGate { session } => (2, session, 0, 0),
             Self::SpawnPorter { session, uid, gid } => (3, session, u64::from(*uid), *gid),
             Self::EndPorters { session } => (4, session, 0, 0),
+            Self::EndLostGate {
+                session,
+                generation,
+            } => (5, session, generation.0, 0),
         };
         let mut packet = [0_u8; ORDER_BYTES];
         let name = session.as_str().as_bytes();
@@ -169,6 +186,10 @@ impl Order {
             4 => Some(Self::EndPorters {
                 session: session()?,
             }),
+            5 => Some(Self::EndLostGate {
+                session: session()?,
+                generation: Generation(first),
+            }),
             _ => None,
         }
     }
@@ -193,6 +214,13 @@ pub(crate) enum LauncherRequest {
     Kill {
         /// Which.
         session: SessionId,
+    },
+    /// Hold every process of it still, or let them go on.
+    Hold {
+        /// Which.
+        session: SessionId,
+        /// Still, once this is answered.
+        held: bool,
     },
     /// Ends the sandboxes that were made ahead, of whatever shape: everything is to go.
     GiveUpSpares,
@@ -222,15 +250,27 @@ pub(crate) enum LauncherRequest {
     },
     /// What came out of a machine.
     Return(ReturnOrder),
+    /// What is kept of sessions' workspaces.
+    Checkpoint(CheckpointOrder),
+    /// What lies about and belongs to nobody.
+    Leftovers {
+        /// The sessions that are not over.
+        living: BTreeSet<SessionId>,
+        /// Remove it.
+        remove: bool,
+    },
     /// Boot probes: of the level that is named, or of every level.
     Probe {
         /// Which; the answer has it alone.
         only: Option<Isolation>,
     },
-    /// Is there such an image, and what does its name stand for?
+    /// Is there such an image, and what does its name stand for? A machine's disk is made of it
+    /// where there is none yet.
     FindImage {
         /// As the document has it; never the host's own.
         image: Image,
+        /// What a sandbox is wanted of it for.
+        isolation: Isolation,
     },
 }
 
@@ -275,8 +315,26 @@ pub(crate) enum LauncherReply {
         /// Processes alive after.
         after: u32,
     },
+    /// A checkpoint may be made: its empty directory comes with this message.
+    CheckpointBegun {
+        /// Bytes that it may hold.
+        room: u64,
+    },
+    /// What is kept. With one that was asked for comes its directory, or its baseline.
+    Checkpoints(Vec<Checkpoint>),
+    /// What lies about.
+    Leftovers {
+        /// Each thing.
+        found: Vec<Leftover>,
+        /// Sessions that ended and whose copy is kept.
+        kept: BTreeSet<SessionId>,
+    },
+    /// They stand still, or go on.
+    Held,
     /// Removed.
     Removed,
+    /// Removed, and these sessions that ended still have their copies.
+    Kept(BTreeSet<SessionId>),
     /// The workspace directory comes with this message.
     Workspace,
     /// What works.
@@ -285,6 +343,8 @@ pub(crate) enum LauncherReply {
     Image {
         /// And this is its digest.
         digest: ImageDigest,
+        /// A sandbox can be made of it now; otherwise it will be, and the question is asked again.
+        is_there: bool,
     },
     /// It failed and was undone.
     Failed {
@@ -354,6 +414,10 @@ mod tests {
             },
             Order::EndPorters {
                 session: session.clone(),
+            },
+            Order::EndLostGate {
+                session: session.clone(),
+                generation: Generation(7),
             },
             Order::SpawnPorter {
                 session,

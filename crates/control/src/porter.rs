@@ -22,7 +22,7 @@ use torno_control_api::channel::Channel;
 /// Does one job and ends; with the supervisor it ends at once, or it would go on writing into the
 /// directories that the next start removes.
 pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    end_with_the(&supervisor)?;
     let packet = supervisor.receive().await?.context("no job")?;
     let mut descriptors = packet.descriptors.into_iter();
     let desk = Channel::new(descriptors.next().context("no channel to the desk")?)?;
@@ -45,10 +45,18 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
     send(&desk, &reply, &[]).await
 }
 
+/// From here on the kernel ends this process with its parent; one that was gone before has left a
+/// closed channel, since a process gives its descriptors back before it is told of as dead.
+fn end_with_the(supervisor: &Channel) -> anyhow::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    anyhow::ensure!(!supervisor.is_closed()?, "the supervisor is gone");
+    Ok(())
+}
+
 /// Which of a job's directories is written.
 fn writes(job: &PorterJob, at: usize) -> bool {
     match job {
-        PorterJob::CopyIn { .. } => at == 1,
+        PorterJob::CopyIn { .. } | PorterJob::Checkpoint { .. } => at == 1,
         PorterJob::Apply { .. } | PorterJob::Unpack { .. } => at == 0,
         PorterJob::Search { .. }
         | PorterJob::Diff
@@ -71,16 +79,28 @@ fn do_job(job: PorterJob, descriptors: Vec<OwnedFd>) -> anyhow::Result<PorterRep
             only,
         } => {
             let [source, target, baseline] = exactly(descriptors)?;
-            copy::copy_in(
-                &source,
-                &target,
-                baseline,
-                &copy::Rules {
-                    fingerprints,
-                    bytes_max,
-                    only,
-                },
-            )
+            let rules = copy::Rules {
+                fingerprints,
+                bytes_max,
+                only,
+                limit: "limits.disk",
+            };
+            copy::copy_in(&source, &target, Some(baseline), &rules)
+        }
+        PorterJob::Checkpoint {
+            fingerprints,
+            bytes_max,
+        } => {
+            let [source, target] = exactly(descriptors)?;
+            let rules = copy::Rules {
+                fingerprints,
+                bytes_max,
+                only: None,
+                limit: "what is left of `checkpoint_mib` in tornod.toml",
+            };
+            let copied = copy::copy_in(&source, &target, None, &rules)?;
+            rustix::fs::syncfs(&target).context("the copy does not reach the disk")?;
+            Ok(copied)
         }
         PorterJob::Search { fingerprints } => {
             let [source] = exactly(descriptors)?;

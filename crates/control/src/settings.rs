@@ -6,6 +6,9 @@
 //! pool = 1       # sandboxes that wait for each kind of session that ran last; 0 makes none ahead
 //! kvm = true     # machines are tried on KVM; false emulates them though there is one
 //! templates = 2  # booted machines from which the next ones are restored; 0 boots every machine
+//! checkpoints = 16       # of sessions' workspaces that are kept at once; 0 keeps none
+//! checkpoint_mib = 4096  # that all of them may hold
+//! checkpoint_days = 30   # after which `torno gc` takes one for forgotten
 //! ```
 
 use crate::upstreams::read_bounded;
@@ -18,6 +21,9 @@ const POOL_MAX: usize = 8;
 /// LIMIT: each holds some 100 MiB.
 const TEMPLATES_MAX: usize = 8;
 
+/// LIMIT: all of them are named in one packet.
+const CHECKPOINTS_MAX: usize = 256;
+
 /// The settings.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -28,6 +34,12 @@ pub(crate) struct Settings {
     pub(crate) kvm: bool,
     /// Templates of machines that are kept.
     pub(crate) templates: usize,
+    /// Checkpoints that are kept.
+    pub(crate) checkpoints: usize,
+    /// MiB that they may hold.
+    pub(crate) checkpoint_mib: u64,
+    /// Days after which one counts as forgotten.
+    pub(crate) checkpoint_days: u64,
 }
 
 impl Default for Settings {
@@ -36,6 +48,9 @@ impl Default for Settings {
             pool: 1,
             kvm: true,
             templates: 2,
+            checkpoints: 16,
+            checkpoint_mib: 4096,
+            checkpoint_days: 30,
         }
     }
 }
@@ -65,6 +80,11 @@ impl Settings {
             "`templates` is {}, and {TEMPLATES_MAX} is the most: write a smaller number",
             settings.templates
         );
+        ensure!(
+            settings.checkpoints <= CHECKPOINTS_MAX,
+            "`checkpoints` is {}, and {CHECKPOINTS_MAX} is the most: write a smaller number",
+            settings.checkpoints
+        );
         Ok(settings)
     }
 }
@@ -88,6 +108,8 @@ mod tests {
         for bad in [
             "pool = 9",
             "templates = 9",
+            "checkpoints = 257",
+            "checkpoint_mib = -1",
             "pool = -1",
             "pool = \"1\"",
             "pools = 1",

@@ -11,7 +11,7 @@ mod places;
 mod porters;
 mod spare;
 
-use crate::orders::{FromSupervisor, Order, Start};
+use crate::orders::{FromSupervisor, Keeping, Order, Start};
 use crate::role_channel::send;
 use crate::roles::{Role, uids};
 use crate::settings::Settings;
@@ -57,6 +57,8 @@ enum Event {
     Order(Packet),
     KillOnly(Channel),
     ChildEnded,
+    /// The notary has lost a gate.
+    Lost(Packet),
     SpareDue,
     Terminate,
     DeskGone,
@@ -88,7 +90,10 @@ pub(crate) async fn run(paths: &Paths, log: String) -> anyhow::Result<()> {
     sd_ready();
     loop {
         let desk = supervisor.channel(Role::Desk)?;
+        let notary = supervisor.channel(Role::Notary)?;
         let event = tokio::select! {
+            // A notary that is gone is collected like each role.
+            Ok(Some(packet)) = notary.receive() => Event::Lost(packet),
             packet = desk.receive() => match packet {
                 Ok(Some(packet)) => Event::Order(packet),
                 Ok(None) | Err(_) => Event::DeskGone,
@@ -104,6 +109,10 @@ pub(crate) async fn run(paths: &Paths, log: String) -> anyhow::Result<()> {
         };
         match event {
             Event::Order(packet) => supervisor.obey(packet).await?,
+            Event::Lost(packet) => {
+                let order = Order::decode(&packet.bytes).context("the notary sent no order")?;
+                supervisor.end_lost(order).await?;
+            }
             Event::KillOnly(caller) => supervisor.kill_only(&caller).await?,
             Event::ChildEnded => {
                 if let Some(role) = supervisor.reap().await? {
@@ -165,6 +174,7 @@ impl Supervisor {
             templates: 0,
             owner_uid: rustix::process::geteuid().as_raw(),
             images: paths.images(),
+            checkpoints: Keeping::default(),
         };
         let notary = Start {
             directory: paths.notary_state(),
@@ -182,6 +192,12 @@ impl Supervisor {
             pool: self.settings.pool,
             kvm: self.settings.kvm,
             templates: self.settings.templates,
+            checkpoints: Keeping {
+                directory: paths.checkpoints(),
+                most: self.settings.checkpoints,
+                bytes: self.settings.checkpoint_mib.saturating_mul(1 << 20),
+                age: self.settings.checkpoint_days.saturating_mul(24 * 60 * 60),
+            },
             ..start()
         };
         let desk = Start {
@@ -238,14 +254,15 @@ impl Supervisor {
                 let joined = self.spawn_gate(session.clone(), generation).await;
                 if let Err(error) = joined {
                     tracing::error!("gate of {session}: {error:#}");
-                    self.gate_left(session).await?;
+                    self.gate_left(session, generation).await?;
                 }
             }
             Order::EndGate { session } => {
-                if self.gates.end(&session) {
-                    self.gate_left(session).await?;
+                if let Some(generation) = self.gates.end(&session) {
+                    self.gate_left(session, generation).await?;
                 }
             }
+            lost @ Order::EndLostGate { .. } => self.end_lost(lost).await?,
             Order::SpawnPorter { session, uid, gid } => {
                 let user = self.root.then_some(User { uid, gid });
                 // The desk hears of one that can't be made: its end of the channel closes.
@@ -264,11 +281,15 @@ impl Supervisor {
         user: Option<User>,
         give: &[OwnedFd],
     ) -> anyhow::Result<()> {
-        let Spawned { child, channel } = spawn(Role::Porter, user, &self.log)?;
-        self.porters.add(session, child);
+        let mut porter = spawn(Role::Porter, user, &self.log)?;
         let give: Vec<_> = give.iter().map(AsFd::as_fd).collect();
-        channel::send_packet(channel.as_fd(), b"{}", &give)?;
-        Ok(())
+        let given = channel::send_packet(porter.channel.as_fd(), b"{}", &give);
+        if given.is_err() {
+            // It would wait for its job; what is dead already can't be killed.
+            let _ = porter.child.kill();
+        }
+        self.porters.add(session, porter);
+        Ok(given?)
     }
 
     /// Serves one caller of the kill-only socket. The caller gets one byte when every gate's
@@ -286,8 +307,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Ends the processes of gates and porters, then tells who keeps standing, sandboxes and
-    /// sessions.
+    /// Ends the processes of gates, tells who keeps standing, sandboxes and sessions, and then
+    /// ends those of porters.
     async fn kill(&mut self, session: Option<&SessionId>) -> anyhow::Result<()> {
         match session {
             Some(session) => {
@@ -295,22 +316,15 @@ impl Supervisor {
             }
             None => self.gates.end_all(),
         }
-        self.porters.end(session);
         let order = FromSupervisor::Kill {
             session: session.cloned(),
         };
         for role in [Role::Notary, Role::Dialer, Role::Launcher, Role::Desk] {
             send(self.channel(role)?, &order, &[]).await?;
         }
-        Ok(())
-    }
-
-    /// Tells who holds something for a gate that it ended.
-    async fn gate_left(&self, session: SessionId) -> anyhow::Result<()> {
-        let left = FromSupervisor::GateLeft { session };
-        for role in [Role::Dialer, Role::Desk] {
-            send(self.channel(role)?, &left, &[]).await?;
-        }
+        // After the desk was told: a start whose porter dies before would end as a failure, and
+        // whoever kills would hear that no session was running.
+        self.porters.end(session);
         Ok(())
     }
 
@@ -318,8 +332,8 @@ impl Supervisor {
     async fn reap(&mut self) -> anyhow::Result<Option<Role>> {
         self.porters.reap();
         self.spare.reap();
-        for session in self.gates.reap() {
-            self.gate_left(session).await?;
+        for (session, generation) in self.gates.reap() {
+            self.gate_left(session, generation).await?;
         }
         for standing in &mut self.standing {
             if let Ok(Some(status)) = standing.child.try_wait() {

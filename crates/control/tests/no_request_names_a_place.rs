@@ -37,7 +37,7 @@ fn api() -> Vec<Value> {
         json!({ "start": {
             "document": "", "isolation": "gvisor", "workspace": "copy", "wall_seconds": 1,
             "env": [["A", "b"]], "has_workspace": true, "detached": false, "also": [],
-            "emulation": false,
+            "emulation": false, "from": "before",
         } }),
         json!({ "exec": {
             "session": "s1", "argv": ["true"], "env": [], "cwd": "/",
@@ -52,6 +52,12 @@ fn api() -> Vec<Value> {
         json!({ "explain": { "session": "s1", "act": act } }),
         json!("doctor"),
         json!({ "issue_brain_token": { "session": "s1" } }),
+        json!({ "pause": { "session": "s1" } }),
+        json!({ "resume": { "session": "s1" } }),
+        json!({ "checkpoint": { "session": "s1", "name": "before" } }),
+        json!("checkpoints"),
+        json!({ "leftovers": { "remove": true } }),
+        json!({ "remove_checkpoint": { "name": "before" } }),
     ]
 }
 
@@ -243,9 +249,15 @@ fn every_request_is_among_the_samples() {
             ApiRequest::Explain { .. } => 9,
             ApiRequest::Doctor => 10,
             ApiRequest::IssueBrainToken { .. } => 11,
+            ApiRequest::Pause { .. } => 12,
+            ApiRequest::Resume { .. } => 13,
+            ApiRequest::Checkpoint { .. } => 14,
+            ApiRequest::Checkpoints => 15,
+            ApiRequest::RemoveCheckpoint { .. } => 16,
+            ApiRequest::Leftovers { .. } => 17,
         })
         .collect();
-    assert_eq!(api, (0..=11).collect());
+    assert_eq!(api, (0..=17).collect());
     let operator: BTreeSet<usize> = operator()
         .into_iter()
         .map(|sample| match serde_json::from_value(sample).unwrap() {

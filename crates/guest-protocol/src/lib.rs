@@ -35,9 +35,10 @@ pub use frame::{
     encode_control, encode_credit, encode_data, encode_end_of_file, fuzz_frame,
 };
 pub use machine::{
-    ENTROPY_BYTES, Entropy, MACHINE_INIT, MACHINE_MODULES, MACHINE_SETUP_PATH, MACHINE_TREE,
-    MachineEnd, MachineFile, MachineLink, MachineMount, MachineNetwork, MachineRenewal,
-    MachineRewrite, MachineSetup, SetupError, WallClock, machine_ready,
+    ENTROPY_BYTES, Entropy, MACHINE_DISK, MACHINE_INIT, MACHINE_MODULES, MACHINE_SETUP_PATH,
+    MACHINE_TOOLS, MACHINE_TREE, MachineEnd, MachineFile, MachineLink, MachineMount,
+    MachineNetwork, MachinePlace, MachineRenewal, MachineRewrite, MachineSetup, SetupError,
+    WallClock, machine_ready, machine_rehearsal,
 };
 pub use message::{
     CONNECTIONS_MAX, ChannelId, ConnectionId, DirectoryEntry, Entry, ExecId, FileFailure, FileKind,

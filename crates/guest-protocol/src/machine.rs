@@ -16,8 +16,13 @@ pub const MACHINE_INIT: &str = "/init";
 pub const MACHINE_SETUP_PATH: &str = "/setup.json";
 /// Where the kernel's modules lie there.
 pub const MACHINE_MODULES: &str = "/modules";
-/// What becomes the root directory there, with `/usr` from the first disk.
+/// What becomes the root directory there, with places of the first disk.
 pub const MACHINE_TREE: &str = "/tree";
+/// Where the disk is mounted there until its places are taken.
+pub const MACHINE_DISK: &str = "/disk";
+/// Programs of the host that the agent needs and no image has to have, with their libraries; gone
+/// before the workload comes.
+pub const MACHINE_TOOLS: &str = "/tools";
 
 /// One machine's set-up, in the order in which the agent goes through it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +33,8 @@ pub struct MachineSetup {
     pub arguments: Vec<String>,
     /// File names below [`MACHINE_MODULES`], each after what it needs.
     pub modules: Vec<String>,
+    /// What of the disk is in the root directory, read-only.
+    pub disk: Vec<MachinePlace>,
     /// What is mounted over the root directory.
     pub mounts: Vec<MachineMount>,
     /// Names below `/proc/sys`, and what is written there.
@@ -65,6 +72,16 @@ pub enum MachineEnd {
     PowerOff,
     /// That it restarts; it has no switch.
     Restart,
+}
+
+/// A place of the disk, and where it is in the root directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachinePlace {
+    /// On the disk, relative to its top; empty for the top itself.
+    pub of: String,
+    /// Relative to the root directory, which has a directory or a file there already.
+    pub at: String,
 }
 
 /// A mount, in the words of an OCI configuration.
@@ -112,6 +129,14 @@ impl MachineRenewal {
     pub fn frame(self) -> Result<Vec<u8>, FrameError> {
         frame(&HostMessage::RenewMachine { renewal: self })
     }
+}
+
+/// The frame by which a machine that is nobody's is told to rehearse.
+///
+/// # Errors
+/// None: it has a fixed length.
+pub fn machine_rehearsal() -> Result<Vec<u8>, FrameError> {
+    frame(&HostMessage::RehearseMachine {})
 }
 
 /// The frame by which a machine says that it waits for its session.
@@ -172,8 +197,8 @@ pub struct MachineRewrite {
 pub struct MachineNetwork {
     /// Messages of route netlink, each to be acknowledged before the next.
     pub routes: Vec<Vec<u8>>,
-    /// nft's program inside.
-    pub nft: String,
+    /// nft's program and its first words, below [`MACHINE_TOOLS`].
+    pub nft: Vec<String>,
     /// Its rules.
     pub rules: String,
     /// Where every dial lands.
@@ -225,6 +250,10 @@ mod tests {
         let setup = MachineSetup {
             arguments: vec!["init".to_owned()],
             modules: vec!["virtio.ko".to_owned()],
+            disk: vec![MachinePlace {
+                of: "usr".to_owned(),
+                at: "usr".to_owned(),
+            }],
             mounts: vec![MachineMount {
                 destination: "/tmp".to_owned(),
                 kind: "tmpfs".to_owned(),

@@ -20,7 +20,7 @@ pub use file::{
 pub use process::{ARGUMENTS_MAX, ProcessFailure, ProcessStatus, Signal, TerminalSize};
 
 /// The version both ends name in their `Hello`; ends of different versions don't talk.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;
 
 /// A numbered pair of byte streams on the link: an exec's or a request's own number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -203,6 +203,9 @@ pub enum HostMessage {
         /// Nothing runs any more when it is read: every process is killed first.
         last: bool,
     },
+    /// Before `RenewMachine`, to a machine that serves nobody yet: goes once through what every
+    /// command needs, with a program of the agent's own. Answered by another `MachineReady`.
+    RehearseMachine {},
     /// Before `Hello`, to a machine alone, which serves nobody before it has come. No answer.
     RenewMachine {
         /// What makes it this session's.

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
+use rustix::process::{getpid, set_child_subreaper};
 use tokio::io::AsyncReadExt as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -21,10 +21,10 @@ use torno_guest_protocol::{
 use beginning::refuse_inherited_descriptors;
 
 use crate::courier::{self, Courier};
-use crate::exec::{Closed, Exec, FirstKeeper, Order, Surroundings};
+use crate::exec::{Exec, FirstKeeper, Order, Surroundings};
 use crate::files::{self, Request};
 use crate::link::{self, Reader, Sender};
-use crate::machine::{self, Machine};
+use crate::machine::{self, Machine, Stage};
 use crate::nursery::{Keepers, Nursery};
 use crate::settings::Settings;
 use crate::{tree, walls};
@@ -84,8 +84,13 @@ async fn serve(
         Err(error) => Err(error),
     };
     let mut decoder = HostDecoder::new();
-    if let (Some(nobodys), true) = (nobodys, raised.is_ok()) {
-        beginning::renewal(&mut link, &mut decoder, &host, nobodys, &settings).await?;
+    if let (Some(nobodys), Ok((nursery, ..))) = (nobodys, &raised) {
+        let stage = Stage {
+            nursery,
+            keepers: &keepers,
+            settings: &settings,
+        };
+        beginning::renewal(&mut link, &mut decoder, &host, nobodys, &stage).await?;
     }
     beginning::until_greeted(&mut link, &mut decoder, &settings).await?;
     let (nursery, mut found, first_keeper) = raised?;
@@ -139,7 +144,7 @@ impl Agent {
         mut self,
         mut link: Reader,
         mut decoder: HostDecoder,
-        mut closings: mpsc::Receiver<(ExecId, Closed)>,
+        mut closings: mpsc::Receiver<ExecId>,
         mut done: mpsc::Receiver<RequestId>,
     ) -> anyhow::Result<()> {
         let mut children = signal(SignalKind::child()).context("cannot watch children")?;
@@ -156,32 +161,23 @@ impl Agent {
                     0 => return Ok(()),
                     count => decoder.push(buffer.get(..count).unwrap_or_default()),
                 },
-                Some((exec, how)) = closings.recv() => {
+                Some(exec) = closings.recv() => {
                     self.execs.remove(&exec);
-                    if how == Closed::KeeperLost {
-                        self.kill_strays()?;
-                    }
                 }
                 Some(request) = done.recv() => {
                     self.requests.remove(&request);
                 }
-                Some(()) = children.recv() => self.reap(),
+                Some(()) = children.recv() => {
+                    if self.keepers.reap() {
+                        self.kill_strays()?;
+                    }
+                }
             }
-        }
-    }
-
-    /// Reaps everything that ended: keepers, and orphans of lost ones.
-    // ATTACK: 156
-    fn reap(&self) {
-        let mut keepers = self.keepers.lock();
-        while let Ok(Some((pid, _))) = wait(WaitOptions::NOHANG) {
-            keepers.remove(&pid);
         }
     }
 
     /// Kills whatever is our child without being a keeper: the family of a keeper that was killed.
     fn kill_strays(&self) -> anyhow::Result<()> {
-        self.reap();
         let keepers = self.keepers.lock();
         if !tree::kill_descendants(getpid(), &keepers)? {
             bail!("processes of a lost exec survive the kill");
@@ -227,7 +223,9 @@ impl Agent {
     async fn obey(&mut self, message: HostMessage) -> anyhow::Result<bool> {
         match message {
             HostMessage::Hello { .. } => bail!("the host greeted twice"),
-            HostMessage::RenewMachine { .. } => bail!("the host renewed what is somebody's"),
+            HostMessage::RehearseMachine {} | HostMessage::RenewMachine { .. } => {
+                bail!("the host renewed what is somebody's")
+            }
             HostMessage::Shutdown {} => return Ok(true),
             HostMessage::StartProcess { exec, .. } => self.start_process(exec, message).await?,
             HostMessage::Resize { exec, size } => self.order(exec, Order::Resize(size))?,

@@ -51,15 +51,6 @@ pub(crate) enum Order {
     Resize(TerminalSize),
 }
 
-/// How an exec left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Closed {
-    /// No process of it is left.
-    Clean,
-    /// Its keeper died before its processes.
-    KeeperLost,
-}
-
 /// What every exec needs of the agent.
 #[derive(Clone, Debug)]
 pub(crate) struct Surroundings {
@@ -68,11 +59,11 @@ pub(crate) struct Surroundings {
     pub(crate) host: Sender,
     /// For the first exec, made before any program ran; a later one could be reached by programs.
     pub(crate) first_keeper: FirstKeeper,
-    pub(crate) closed: mpsc::Sender<(ExecId, Closed)>,
+    pub(crate) closed: mpsc::Sender<ExecId>,
 }
 
-/// The place of a keeper that was started ahead.
-#[derive(Clone, Debug)]
+/// The place of a keeper that was started ahead, or of none.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct FirstKeeper(Arc<Mutex<Option<StdUnixStream>>>);
 
 impl FirstKeeper {
@@ -146,21 +137,15 @@ enum Ends {
 
 impl Running {
     async fn run(self, plan: HostMessage, orders: mpsc::Receiver<Order>) {
-        let closed = match self.begin(&plan).await {
+        let told = match self.begin(&plan).await {
             Ok((keeper, ends)) => self.attend(keeper, ends, orders).await,
             Err(error) => {
                 let message = format!("cannot prepare the process: {error}");
-                self.fail(ProcessFailure::NoResources, message)
-                    .await
-                    .map(|()| Closed::Clean)
+                self.fail(ProcessFailure::NoResources, message).await
             }
         };
-        // The agent only stops listening when it ends itself.
-        let _agent_ends = self
-            .around
-            .closed
-            .send((self.exec, closed.unwrap_or(Closed::Clean)))
-            .await;
+        // The agent only stops listening, and the link only closes, when the agent itself ends.
+        let _agent_ends = (told, self.around.closed.send(self.exec).await);
     }
 
     async fn begin(&self, plan: &HostMessage) -> io::Result<(UnixStream, Ends)> {
@@ -207,7 +192,7 @@ impl Running {
         mut keeper: UnixStream,
         ends: Ends,
         mut orders: mpsc::Receiver<Order>,
-    ) -> Result<Closed, LinkClosed> {
+    ) -> Result<(), LinkClosed> {
         let (program_ended, ended) = watch::channel(false);
         let terminal = match &ends {
             Ends::Terminal(terminal) => Some(Arc::clone(terminal)),
@@ -234,22 +219,20 @@ impl Running {
                     Some(GuestMessage::ProcessFailed { code, message, .. }) => {
                         inputs.shutdown().await;
                         outputs.shutdown().await;
-                        self.fail(code, message).await?;
-                        return Ok(Closed::Clean);
+                        return self.fail(code, message).await;
                     }
                     // Without words or with wrong ones: the keeper is gone or was taken over.
-                    _ if is_reported => return Ok(Closed::Clean),
+                    _ if is_reported => return Ok(()),
                     _ => match status {
                         Some(status) => {
-                            self.finish(status, &mut inputs, &mut outputs).await?;
-                            return Ok(Closed::Clean);
+                            return self.finish(status, &mut inputs, &mut outputs).await;
                         }
                         None => {
                             inputs.shutdown().await;
                             outputs.shutdown().await;
                             let message = "the keeper was killed from inside; start it again";
-                            self.fail(ProcessFailure::KeeperLost, message.into()).await?;
-                            return Ok(Closed::KeeperLost);
+                            // The agent ends the family when it reaps the keeper.
+                            return self.fail(ProcessFailure::KeeperLost, message.into()).await;
                         }
                     },
                 },

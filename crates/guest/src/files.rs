@@ -196,6 +196,7 @@ impl Worker {
             | HostMessage::CloseConnection { .. }
             | HostMessage::FillWorkspace { .. }
             | HostMessage::PackWorkspace { .. }
+            | HostMessage::RehearseMachine {}
             | HostMessage::RenewMachine { .. }
             | HostMessage::Shutdown {} => return Err(Stop::Silent),
         })

@@ -4,12 +4,13 @@
 //! makes here holds the workload back from the agent; the walls that count are the machine's own.
 //!
 //! ```text
-//!   kernel ── modules ── link, disk ── root ── network ──▶ nobody's ── renewed ──▶ agent
+//!   kernel ── modules ── link ── network ── disk, root ──▶ nobody's ── renewed ──▶ agent
 //!                                                                   link ends ──▶ power off
 //! ```
 
 mod dial;
 mod network;
+mod rehearsal;
 mod renewal;
 mod root;
 
@@ -27,11 +28,12 @@ use rustix::mount::{MountFlags, mount};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::system::{RebootCommand, finit_module, reboot, sethostname};
 use torno_guest_protocol::{
-    GuestMessage, MACHINE_MODULES, MACHINE_SETUP_PATH, MachineEnd, MachineLink, MachineSetup,
-    encode_control,
+    GuestMessage, MACHINE_MODULES, MACHINE_SETUP_PATH, MACHINE_TOOLS, MachineEnd, MachineLink,
+    MachineSetup, encode_control,
 };
 
 pub(crate) use network::Listeners;
+pub(crate) use rehearsal::{Stage, WORD as REHEARSAL};
 pub(crate) use renewal::Nobodys;
 
 use crate::settings::{Role, Settings};
@@ -108,10 +110,20 @@ fn prepare(setup: &MachineSetup) -> anyhow::Result<Settings> {
 
 /// What comes after it.
 fn furnish(setup: &MachineSetup) -> anyhow::Result<(Option<Listeners>, Nobodys)> {
-    let disk = await_device(|name| name == DISK).context("the disk with /usr")?;
-    let tree = root::enter(&disk, setup)?;
+    // Before the disk: what may be somebody's image has no part in it.
     let listeners = setup.network.as_ref().map(network::seal).transpose()?;
+    drop_tools().context("the tools")?;
+    let disk = await_device(|name| name == DISK).context("the disk")?;
+    let tree = root::enter(&disk, setup)?;
     Ok((listeners, Nobodys { tree }))
+}
+
+/// They lie in the machine's memory, and nobody needs them any more.
+fn drop_tools() -> io::Result<()> {
+    match std::fs::remove_dir_all(MACHINE_TOOLS) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// Tells the host why there is no sandbox.

@@ -51,8 +51,12 @@ use torno_guest_protocol::MACHINE_INIT;
 
 fn main() -> ExitCode {
     let mut words = std::env::args();
-    let outcome = if words.next().as_deref() == Some(MACHINE_INIT) {
+    let name = words.next();
+    let mut words = words.peekable();
+    let outcome = if name.as_deref() == Some(MACHINE_INIT) {
         agent::run_machine()
+    } else if words.peek().is_some_and(|word| word == machine::REHEARSAL) {
+        Ok(())
     } else {
         Settings::parse(words).and_then(|(role, settings)| match role {
             Role::Init => agent::run(settings),

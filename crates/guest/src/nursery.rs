@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 
-use rustix::process::Pid;
+use rustix::process::{Pid, WaitOptions, wait};
 use tokio::sync::oneshot;
 use torno_guest_protocol::Wall;
 
@@ -27,6 +27,20 @@ impl Keepers {
     /// Locks the set.
     pub(crate) fn lock(&self) -> MutexGuard<'_, HashSet<Pid>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reaps everything that ended: keepers, and orphans of lost ones. True when a keeper was lost:
+    /// it didn't end by itself, so its family may live, and is the agent's by now (a process gives
+    /// its children away before it can be reaped).
+    // ATTACK: 156
+    #[must_use]
+    pub(crate) fn reap(&self) -> bool {
+        let mut keepers = self.lock();
+        let mut is_one_lost = false;
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            is_one_lost |= keepers.remove(&pid) && status.exit_status() != Some(0);
+        }
+        is_one_lost
     }
 }
 

@@ -33,6 +33,8 @@ struct InletState {
     buffer: BytesMut,
     window: ReceiveWindow,
     is_cancelled: bool,
+    /// Nothing more is taken; what is here is still given.
+    is_cut: bool,
 }
 
 impl Inlet {
@@ -40,7 +42,7 @@ impl Inlet {
     pub(crate) fn accept(&self, bytes: &[u8]) -> Result<(), FlowError> {
         let mut state = lock(&self.state);
         state.window.accept(bytes.len())?;
-        if !state.is_cancelled {
+        if !state.is_cancelled && !state.is_cut {
             state.buffer.extend_from_slice(bytes);
         }
         self.changed.notify_one();
@@ -52,6 +54,12 @@ impl Inlet {
         lock(&self.state).window.end()?;
         self.changed.notify_one();
         Ok(())
+    }
+
+    /// Takes nothing more: the consumer gets what came before, and then that nobody wants it.
+    pub(crate) fn cut(&self) {
+        lock(&self.state).is_cut = true;
+        self.changed.notify_one();
     }
 
     /// Wakes the consumer for the last time.
@@ -85,6 +93,9 @@ impl Inlet {
         if !state.buffer.is_empty() {
             let bytes = state.buffer.len().min(DATA_BYTES_MAX);
             return Some(Arrival::Bytes(state.buffer.split_to(bytes)));
+        }
+        if state.is_cut {
+            return Some(Arrival::Cancelled);
         }
         state.window.is_ended().then_some(Arrival::End)
     }

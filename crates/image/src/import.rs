@@ -8,6 +8,7 @@ mod layout;
 
 pub use archives::archive;
 pub use directory::{directory, layer_of};
+pub(crate) use directory::{image_of, layer_blob};
 pub use layout::layout;
 
 use crate::archive::{ArchiveError, PackError};

@@ -2,7 +2,8 @@
 //! Images: fetched, unpacked and kept, so that a sandbox can have them read-only.
 //!
 //! **Purpose.** Turn what others packed (registries, OCI layouts, docker's and OCI archives,
-//! directories) into a directory of this machine, under the digest of its manifest.
+//! directories, Debian's packages) into a directory of this machine, under the digest of its
+//! manifest.
 //!
 //! **Trust.** Every byte of an image is hostile: manifests, archives, names, sizes. What is said of
 //! a digest is checked. The store is the operator's own directory and believed.
@@ -18,6 +19,7 @@
 //! **Start reading at** [`unpack`](mod@unpack), then [`archive`] and [`store`].
 
 pub mod archive;
+pub mod debian;
 mod digest;
 #[doc(hidden)]
 pub mod fuzz;

@@ -8,7 +8,7 @@ use torno_policy::decision::{Layer, Refusal};
 use torno_policy::facts::Act;
 use torno_policy::grant::{Grant, Isolation, WorkspaceMode};
 use torno_policy::names::{
-    Generation, ImageDigest, RecordSeq, RuleName, SessionId, TenantName, ToolName,
+    CheckpointName, Generation, ImageDigest, RecordSeq, RuleName, SessionId, TenantName, ToolName,
 };
 use torno_policy::standing::{Phase, Standing};
 use torno_policy::tripwire::Tripwire;
@@ -43,6 +43,28 @@ pub enum DeskMessage {
         ticket: Ticket,
         /// Which session.
         session: Option<SessionId>,
+    },
+    /// A person holds the session still: nothing of it is allowed from here on, and what its gates
+    /// have under way is cut.
+    Pause {
+        /// Pairs the reply.
+        ticket: Ticket,
+        /// Which session.
+        session: SessionId,
+    },
+    /// It goes on, once that is recorded. One that a tripwire froze stays frozen.
+    Resume {
+        /// Pairs the reply.
+        ticket: Ticket,
+        /// Which session.
+        session: SessionId,
+    },
+    /// A checkpoint is about to be kept, or to go. Recorded before the reply.
+    Checkpoint {
+        /// Pairs the reply.
+        ticket: Ticket,
+        /// Which of both.
+        change: CheckpointChange,
     },
     /// After the sandbox is gone: the receipt of a kill, for the record.
     Killed {
@@ -89,6 +111,26 @@ pub enum DeskMessage {
     Fingerprints {
         /// Pairs the reply.
         ticket: Ticket,
+    },
+}
+
+/// What becomes of a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum CheckpointChange {
+    /// A session's workspace is kept under a name.
+    Keep {
+        /// Which session.
+        session: SessionId,
+        /// The name.
+        checkpoint: CheckpointName,
+        /// Bytes of its files.
+        bytes: u64,
+    },
+    /// What is kept under a name goes.
+    Remove {
+        /// The name.
+        checkpoint: CheckpointName,
     },
 }
 
@@ -174,6 +216,13 @@ pub enum SessionNote {
         place: String,
         /// What it looked like (a rule's name).
         shape: String,
+    },
+    /// Its workspace begins as what was kept of another session's.
+    Forked {
+        /// Under this name.
+        checkpoint: CheckpointName,
+        /// The other session.
+        of: SessionId,
     },
     /// It got a sandbox that was made ahead.
     SandboxClaimed {

@@ -41,6 +41,9 @@ pub enum GateMessage {
         /// How many.
         count: u32,
     },
+    /// Everything that a [`NotaryMessage::Revoke`] covers is cut: not one byte that comes from now
+    /// on is passed. One for each, in their order.
+    Cut,
 }
 
 /// One question.
@@ -166,7 +169,7 @@ pub enum NotaryMessage {
         refusal: Refusal,
     },
     /// Standing, grant or policy changed: cut every live stream that the named credential or the
-    /// whole session no longer covers.
+    /// whole session no longer covers, then say [`GateMessage::Cut`].
     Revoke {
         /// The credential that was revoked; nothing means everything of the session.
         credential: Option<CredentialName>,
@@ -418,6 +421,7 @@ mod tests {
                 record: RecordSeq(2),
                 count: 3,
             });
+            comes_back(&GateMessage::Cut);
             comes_back(&NotaryMessage::Minted {
                 ticket: Ticket(1),
                 placeholders: full.then(|| "p".to_owned()).into_iter().collect(),

@@ -43,6 +43,11 @@ impl Notary {
                 }
             }
             DeskMessage::Kill { ticket, session } => self.desk_kill(ticket, session.as_ref(), now),
+            DeskMessage::Pause { ticket, session } => self.desk_pause(ticket, &session, now),
+            DeskMessage::Resume { ticket, session } => done(ticket, self.resume(&session, now)),
+            DeskMessage::Checkpoint { ticket, change } => {
+                done(ticket, self.checkpoint(change, now).map(Some))
+            }
             DeskMessage::Killed {
                 ticket,
                 session,
@@ -60,13 +65,7 @@ impl Notary {
                 ticket,
                 self.judge_tool(ticket, &session, &act, now),
             )),
-            DeskMessage::Note { session, note } => {
-                self.note_session(&session, note, now);
-                Reaction {
-                    reply: None,
-                    effects: Vec::new(),
-                }
-            }
+            DeskMessage::Note { session, note } => self.desk_note(&session, note, now),
             DeskMessage::Explain {
                 ticket,
                 session,
@@ -104,6 +103,22 @@ impl Notary {
         Reaction {
             reply: Some(or_refused(ticket, reply)),
             effects,
+        }
+    }
+
+    fn desk_pause(&mut self, ticket: Ticket, id: &SessionId, now: Now) -> Reaction<DeskReply> {
+        let (record, effects) = self.pause(id, now);
+        Reaction {
+            effects,
+            ..done(ticket, record)
+        }
+    }
+
+    fn desk_note(&mut self, id: &SessionId, note: SessionNote, now: Now) -> Reaction<DeskReply> {
+        self.note_session(id, note, now);
+        Reaction {
+            reply: None,
+            effects: Vec::new(),
         }
     }
 
@@ -178,6 +193,7 @@ impl Notary {
                 place: place.as_str().into(),
                 shape: shape.as_str().into(),
             },
+            SessionNote::Forked { checkpoint, of } => Event::SessionForked { checkpoint, of },
             SessionNote::SandboxClaimed { sandbox } => Event::SandboxClaimed {
                 sandbox: sandbox.as_str().into(),
             },

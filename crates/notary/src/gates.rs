@@ -83,6 +83,8 @@ impl Notary {
                     record,
                     count,
                 } => replies.push((gate, self.mint(gate, (ticket, record, count), now))),
+                // For whoever waits to be told that something is revoked: the role's main.
+                GateMessage::Cut => {}
             }
         }
         self.note(entries);

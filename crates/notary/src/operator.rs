@@ -37,10 +37,7 @@ impl Notary {
                 reply: Some(reply),
                 effects,
             },
-            Err(Failure { code, message }) => Reaction::reply(OperatorReply::Failed {
-                code: code.to_owned(),
-                message,
-            }),
+            Err(failure) => Reaction::reply(failure.reply()),
         }
     }
 
@@ -137,8 +134,11 @@ impl Notary {
         let running = self.sessions.values().filter(|s| s.is_live());
         let effects = running.flat_map(Session::cut_credentials).collect();
         let batch = vec![(now.entry(None, Event::VaultSealed), ())];
-        let _recorded = self.recorder.append_final(batch).map_err(failed)?;
-        Ok((OperatorReply::Done, effects))
+        let reply = match self.recorder.append_final(batch) {
+            Ok(_recorded) => OperatorReply::Done,
+            Err(error) => failed(error).reply(),
+        };
+        Ok((reply, effects))
     }
 
     fn put(&mut self, name: &CredentialName, shape: &str, value: &[u8], now: Now) -> Outcome {
@@ -220,7 +220,10 @@ impl Notary {
         stored.map_err(failed)?;
         match self.record_value(event, staged, now) {
             Ok(recorded) => {
-                self.vault.apply(recorded).map_err(failed)?;
+                if let Err(error) = self.vault.apply(recorded) {
+                    // It is on disk and in the record: whatever it ends is cut.
+                    return Ok((failed(error).reply(), cut));
+                }
                 if let Some(name) = valued {
                     self.watch += 1;
                     self.valued.insert(name, self.watch);

@@ -5,7 +5,8 @@
 //!           begin              end
 //!  (none) ────────▶ running ────────▶ ended
 //!                      ├──── kill ───▶ killed     a restart ends what was running
-//!                      └── tripwire ──▶ frozen      lives, may nothing, ends or is killed
+//!                      ├── tripwire ──▶ frozen      lives, may nothing, ends or is killed
+//!                      └── pause ─────▶ paused      lives, may nothing, until it is resumed
 //! ```
 
 use crate::minted::Minted;
@@ -27,6 +28,7 @@ mod begin;
 mod freeze;
 mod open;
 mod pace;
+mod pause;
 
 pub(crate) use open::OpenRequest;
 pub(crate) use pace::{Pace, TooMany};
@@ -74,7 +76,10 @@ impl Session {
 
     /// Whether it has neither ended nor been killed: a frozen one still has to.
     pub(crate) fn is_live(&self) -> bool {
-        matches!(self.standing.state, State::Running | State::Frozen)
+        match self.standing.state {
+            State::Running | State::Frozen | State::Paused => true,
+            State::Ended | State::Killed => false,
+        }
     }
 
     /// Whether a gate of this generation may still have what was decided.
@@ -85,6 +90,10 @@ impl Session {
             State::Frozen => (
                 Reason::SessionFrozen,
                 "the session is frozen by a tripwire; end it with `torno kill`",
+            ),
+            State::Paused => (
+                Reason::SessionPaused,
+                "the session is paused; `torno session resume` goes on with it",
             ),
             State::Running if self.standing.generation != asker => {
                 (Reason::SessionFenced, "this belongs to an earlier life")

@@ -267,6 +267,7 @@ fn standing<'a>(layers: &Layers<'a>) -> Result<&'a Standing, Opinion> {
         State::Killed => deny(Reason::SessionKilled),
         State::Ended => deny(Reason::SessionEnded),
         State::Frozen => deny(Reason::SessionFrozen),
+        State::Paused => deny(Reason::SessionPaused),
         State::Running if standing.generation != layers.asker => deny(Reason::SessionFenced),
         State::Running => Ok(standing),
     }

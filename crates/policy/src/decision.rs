@@ -314,4 +314,6 @@ reasons! {
     Tripwire = "tripwire", 403;
     /// The session is frozen: a tripwire of its own was seen.
     SessionFrozen = "session_frozen", 403;
+    /// The session is paused: a person holds it still.
+    SessionPaused = "session_paused", 503;
 }

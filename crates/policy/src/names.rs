@@ -13,8 +13,8 @@ mod path;
 pub use authority::{Authority, AuthorityError};
 pub use host::{Host, HostError};
 pub use id::{
-    BindingId, CredentialName, Generation, IdError, ImageName, PresetName, RecordSeq, RuleName,
-    SessionId, TenantName, ToolName,
+    BindingId, CheckpointName, CredentialName, Generation, IdError, ImageName, PresetName,
+    RecordSeq, RuleName, SessionId, TenantName, ToolName,
 };
 pub use image::{ImageDigest, ImageDigestError};
 pub(crate) use path::ENCODED_SLASH;

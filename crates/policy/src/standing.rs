@@ -7,7 +7,9 @@
 //!                              │  kill (desk, supervisor)     ▲
 //!                              └────────▶ Killed ─────────────┘ never: Killed is final
 //!                              ╎                 ▲
-//!                              └─ tripwire ─▶ Frozen (notary): may nothing, ends or is killed
+//!                              ├─ tripwire ─▶ Frozen (notary): may nothing, ends or is killed
+//!                              ╎                 ▲ tripwire
+//!                              └─ pause (desk) ─▶ Paused ─ resume (desk) ─▶ Running
 //! ```
 //! Raising the generation fences what belonged to an earlier life. Killed and Ended are final.
 
@@ -47,6 +49,8 @@ pub enum State {
     Killed,
     /// A tripwire of its own was seen on its way out: it lives and may do nothing any more.
     Frozen,
+    /// A person holds it still: it lives and may do nothing until it is resumed.
+    Paused,
 }
 
 /// The row of one session.

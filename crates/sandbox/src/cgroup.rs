@@ -221,6 +221,19 @@ pub fn sweep(host: &CgroupHost, keep: impl Fn(&SandboxId) -> bool) -> io::Result
     Ok(names.into_iter().collect())
 }
 
+/// Ends what runs in one directory of a left-over group, and removes it: for who knows that it is
+/// nobody's.
+///
+/// # Errors
+/// When a process in it can't be ended, or it can't be removed.
+pub fn end_group(directory: &Path) -> io::Result<()> {
+    let group = Cgroup::of_directories(vec![directory.to_owned()]);
+    if group.kill().alive_after > 0 {
+        return Err(io::Error::other("a process in it can't be ended"));
+    }
+    group.remove()
+}
+
 const PREFIX: &str = "torno-";
 
 /// The group's name in every hierarchy.

@@ -84,10 +84,11 @@ impl Handle {
         self.cgroup.memory_bytes()
     }
 
-    /// Stops or continues every process inside.
+    /// Stops or continues every process inside. Once this has stopped them, none of them does
+    /// anything.
     ///
     /// # Errors
-    /// When the kernel has no freezer for the group.
+    /// When the kernel has no freezer for the group, or not all of it stood still in time.
     pub fn set_frozen(&mut self, frozen: bool) -> io::Result<()> {
         self.cgroup.set_frozen(frozen)
     }

@@ -41,7 +41,7 @@ mod start;
 mod sys;
 mod vm;
 
-pub use cgroup::{Census, Cgroup, CgroupError, CgroupHost, CgroupValues, Reach, sweep};
+pub use cgroup::{Census, Cgroup, CgroupError, CgroupHost, CgroupValues, Reach, end_group, sweep};
 pub use facts::{HostFacts, Paths, RootEntry};
 pub use faults::{FAULTS, Fault, Version, faults_of, version_of};
 pub use guarantees::{Guarantees, Wall, guarantees};
@@ -68,4 +68,5 @@ pub use vm::{
     Acceleration, BootProbe, CallError, ImageError, KernelError, Kvm, LinkError, MachineParts,
     Monitor, MonitorError, MonitorProgram, boot_probe, host_image, plain_kernel,
 };
-pub use vm::{Fresh, QmpError, RenewError, Renewal, Template, TemplateError};
+pub use vm::{DiskError, DiskSource, disk_digest, make_disk};
+pub use vm::{Fresh, QmpError, RenewError, Renewal, Template, TemplateError, rehearse};

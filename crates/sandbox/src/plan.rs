@@ -127,9 +127,6 @@ impl Plan {
 /// [`PlanError`] when anything asked for can't be had exactly as asked.
 pub fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanError> {
     if matches!(spec.level, Level::Microvm | Level::Vm) {
-        if spec.image.is_some() {
-            return Err(PlanError::ImageInMachine);
-        }
         return crate::vm::plan(spec, facts);
     }
     image::check(spec)?;

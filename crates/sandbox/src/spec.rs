@@ -148,6 +148,8 @@ pub struct ImageTree {
     pub parts: Vec<(PathBuf, ImagePart)>,
     /// Variables that its programs want.
     pub env: Vec<(String, String)>,
+    /// The same as a machine's disk, once that is made ([`crate::make_disk`]).
+    pub disk: Option<PathBuf>,
 }
 
 /// What lies at a place of an image.

@@ -12,6 +12,7 @@
 mod archive;
 mod boot;
 mod command;
+mod disk;
 mod image;
 mod initial;
 mod jail;
@@ -24,9 +25,11 @@ mod probe;
 mod qmp;
 mod renewal;
 mod template;
+mod tool;
 mod walls;
 
 pub use boot::{BootProbe, boot_probe};
+pub use disk::{DiskError, DiskSource, disk_digest, make_disk};
 pub use image::{ImageError, host_image};
 pub use kernel::{KernelError, plain_kernel};
 pub(crate) use machine::Machine;
@@ -36,7 +39,7 @@ pub use parts::{Acceleration, MachineParts};
 pub(crate) use plan::plan;
 pub(crate) use probe::probe;
 pub use qmp::QmpError;
-pub use renewal::{Fresh, RenewError, Renewal};
+pub use renewal::{Fresh, RenewError, Renewal, rehearse};
 pub use template::{Template, TemplateError};
 pub(crate) use walls::guarantees;
 

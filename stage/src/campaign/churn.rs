@@ -3,7 +3,7 @@
 //! host is what it was. First a leak of each kind is planted, and must be found.
 
 mod cycle;
-mod planted;
+pub(super) mod planted;
 
 use anyhow::{Context, Result, bail};
 use cycle::Cycle;
@@ -35,10 +35,15 @@ const ROLES: [&str; 5] = ["supervisor", "desk", "notary", "dialer", "launcher"];
 
 /// Starts the campaign where it is alone; whether nothing failed.
 pub(super) fn run(count: Option<u32>, seed: Option<String>, levels: Option<&str>) -> Result<bool> {
-    let count = count.unwrap_or(CYCLES_DEFAULT).to_string();
+    let count = count.unwrap_or(CYCLES_DEFAULT);
+    start(INSIDE, count, seed, levels.unwrap_or(LEVELS))
+}
+
+/// Starts this program with that word where it is alone.
+pub(super) fn start(inside: &str, count: u32, seed: Option<String>, levels: &str) -> Result<bool> {
     let seed = seed.map_or_else(random, Ok)?;
     println!("seed {seed}");
-    let words = [INSIDE, &count, &seed, levels.unwrap_or(LEVELS)].map(OsString::from);
+    let words = [inside, &count.to_string(), &seed, levels].map(OsString::from);
     let own = std::env::current_exe().context("no program of our own")?;
     let (_groups, mut command) = alone(&own, &words)?;
     let status = command.status().context("cannot start unshare")?;
@@ -158,7 +163,7 @@ fn gained(
 }
 
 /// What there still is when it had time to go.
-fn at_rest(mut look: impl FnMut() -> Result<Vec<String>>) -> Result<Vec<String>> {
+pub(super) fn at_rest(mut look: impl FnMut() -> Result<Vec<String>>) -> Result<Vec<String>> {
     let end = Instant::now() + REST_WAIT;
     loop {
         let left = look()?;
@@ -169,13 +174,13 @@ fn at_rest(mut look: impl FnMut() -> Result<Vec<String>>) -> Result<Vec<String>>
     }
 }
 
-fn listed(daemon: &Daemon) -> Result<Vec<String>> {
+pub(super) fn listed(daemon: &Daemon) -> Result<Vec<String>> {
     let sessions = daemon.sessions()?.into_iter();
     Ok(sessions.map(|id| format!("still listed: {id}")).collect())
 }
 
 /// What a daemon that has just started still has of sandboxes.
-fn kept(daemon: &Daemon) -> Result<Vec<String>> {
+pub(super) fn kept(daemon: &Daemon) -> Result<Vec<String>> {
     let mut kept = Vec::new();
     for entry in std::fs::read_dir(daemon.sandboxes()).context("no sandboxes")? {
         let path = entry?.path();

@@ -2,6 +2,7 @@
 //! `torno-campaign`: the long campaigns against a whole Torno. Each prints its seed first, and ends
 //! with `N passed, N failed`.
 
+mod calls;
 mod churn;
 mod clones;
 mod crash;
@@ -11,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use std::process::ExitCode;
 
 const USAGE: &str = "crash [RANDOM [SEED [ROLE,ROLE]]] | clones COUNT LEVEL | churn [CYCLES [SEED [LEVEL,LEVEL]]] \
+    | calls [POINTS [SEED [LEVEL,LEVEL]]] \
     | escape [LEVEL,LEVEL [TEXT]]";
 
 fn main() -> ExitCode {
@@ -45,6 +47,8 @@ fn run(words: &[String]) -> Result<bool> {
     match (which.as_str(), rest.len()) {
         ("crash", 0..=3) => crash::run(count, seed, rest.get(2).map(String::as_str)),
         ("churn", 0..=3) => churn::run(count, seed, rest.get(2).map(String::as_str)),
+        ("calls", 0..=3) => calls::run(count, seed, rest.get(2).map(String::as_str)),
+        (calls::INSIDE, 3) => calls::inside(rest),
         (churn::INSIDE, 3) => churn::inside(rest),
         _ => bail!(USAGE),
     }

@@ -28,6 +28,14 @@ impl Daemon {
         self.down();
         self.write_settings(settings)?;
         self.up()?;
+        self.unseal()
+    }
+
+    /// Opens its vault.
+    ///
+    /// # Errors
+    /// When the vault is not opened.
+    pub fn unseal(&self) -> Result<()> {
         let key = self.key_file();
         self.must(&["vault", "unseal", "--key-file", text(&key)?])?;
         Ok(())

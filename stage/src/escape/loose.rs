@@ -74,8 +74,11 @@ const CAPABILITIES: [&str; 41] = [
     "CHECKPOINT_RESTORE",
 ];
 
-/// crun has no list of groups to put it into, and takes none from a host that has both kinds.
+/// crun has no list of groups to put it into, and takes none from a host that has both kinds. Not
+/// every host has mounted what its kernel traces.
 const START: &str = "mount -t tmpfs none /sys/fs/cgroup/unified 2>/dev/null
+[ -e /sys/kernel/tracing/available_events ] ||
+    mount -t tracefs none /sys/kernel/tracing 2>/dev/null
 exec crun --cgroup-manager=disabled --root \"$1/state\" run --bundle \"$1\" \"$2\"";
 
 /// Runs a script in such a container; what it wrote.

@@ -17,6 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 const BUFFER_BYTES: usize = 64 << 20;
 /// LIMIT: the largest frame of loopback.
 const FRAME_BYTES_MAX: usize = 128 << 10;
+/// How far below the launcher a sandbox's first process can be: a runtime is between.
+const CHILDREN_DEPTH: usize = 2;
 /// LIMIT: bytes kept of one sandbox; no story sends more on purpose.
 const KEPT_BYTES_MAX: usize = 256 << 20;
 
@@ -60,18 +62,26 @@ impl Namespaces {
         let Some(launcher) = &self.launcher else {
             return Vec::new();
         };
-        let mut fresh = Vec::new();
-        for link in std::fs::read_dir(launcher.join("fd"))
+        // The one that the launcher itself is in is the host's.
+        let own = std::fs::metadata(launcher.join("ns/net"));
+        self.known.extend(own.map(|own| own.ino()));
+        let held = std::fs::read_dir(launcher.join("fd"));
+        let mut links: Vec<_> = held
             .into_iter()
             .flatten()
             .flatten()
-        {
-            let target = std::fs::read_link(link.path()).unwrap_or_default();
+            .map(|l| l.path())
+            .collect();
+        // Whoever comes too late for the descriptor finds the processes in it.
+        below(launcher, CHILDREN_DEPTH, &mut links);
+        let mut fresh = Vec::new();
+        for link in links {
+            let target = std::fs::read_link(&link).unwrap_or_default();
             if !target.to_string_lossy().starts_with("net:[") {
                 continue;
             }
             // Between the two looks the descriptor may have gone, or become another.
-            let Ok(file) = File::open(link.path()) else {
+            let Ok(file) = File::open(&link) else {
                 continue;
             };
             if let Ok(true) = file.metadata().map(|m| self.known.insert(m.ino())) {
@@ -79,6 +89,21 @@ impl Namespaces {
             }
         }
         fresh
+    }
+}
+
+/// The network namespaces of a process's children, and of theirs.
+fn below(process: &Path, depth: usize, links: &mut Vec<PathBuf>) {
+    let tasks = std::fs::read_dir(process.join("task"));
+    for task in tasks.into_iter().flatten().flatten() {
+        let children = std::fs::read_to_string(task.path().join("children"));
+        for child in children.unwrap_or_default().split_whitespace() {
+            let child = Path::new("/proc").join(child);
+            links.push(child.join("ns/net"));
+            if depth > 1 {
+                below(&child, depth - 1, links);
+            }
+        }
     }
 }
 

@@ -15,6 +15,7 @@ pub(super) struct Conversation {
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const SYN: u8 = 2;
+const ACK: u8 = 16;
 
 type End = (IpAddr, u16);
 
@@ -23,14 +24,16 @@ struct Segment<'f> {
     to: End,
     protocol: u8,
     sequence: u32,
-    syn: bool,
+    acknowledged: u32,
+    flags: u8,
     data: &'f [u8],
 }
 
-/// One direction: where it began, and its bytes by their place.
+/// One direction: where it began, where the one that it answers began, its bytes by their place.
 #[derive(Debug, Default)]
 struct Half<'f> {
     begins: u32,
+    answers: Option<u32>,
     parts: BTreeMap<u32, &'f [u8]>,
 }
 
@@ -65,9 +68,10 @@ pub(super) fn conversations(frames: &[Vec<u8>], ports: &[u16]) -> Vec<Conversati
         }
         let all = halves.entry((segment.from, segment.to)).or_default();
         let begins = segment.sequence.wrapping_add(1);
-        if segment.syn && all.last().is_none_or(|last| last.begins != begins) {
+        if segment.flags & SYN != 0 && all.last().is_none_or(|last| last.begins != begins) {
             all.push(Half {
                 begins,
+                answers: (segment.flags & ACK != 0).then_some(segment.acknowledged),
                 ..Half::default()
             });
         }
@@ -81,14 +85,16 @@ pub(super) fn conversations(frames: &[Vec<u8>], ports: &[u16]) -> Vec<Conversati
     }
     let mut all = vec![datagrams];
     for ((client, _), there) in halves.iter().filter(|((_, to), _)| ports.contains(&to.1)) {
-        // Answers to a captured dial come from the address that was dialled, not from the gate's.
-        let none = Vec::new();
-        let back = halves.iter().find(|((_, to), _)| to == client);
-        let back = back.map_or(&none, |(_, back)| back);
-        for (number, half) in there.iter().enumerate() {
+        for half in there {
+            // Answers to a captured dial come from the address that was dialled, not from the
+            // gate's, and to the port it was dialled from, which the kernel changes on the way to
+            // the gate where two dials have it: only a handshake tells what belongs together.
+            let back = halves.iter().filter(|((_, to), _)| to.0 == client.0);
+            let mut back = back.flat_map(|(_, back)| back);
+            let back = back.find(|back| back.answers == Some(half.begins));
             all.push(Conversation {
                 to_gate: half.joined(),
-                from_gate: back.get(number).map(Half::joined).unwrap_or_default(),
+                from_gate: back.map(Half::joined).unwrap_or_default(),
             });
         }
     }
@@ -119,13 +125,14 @@ fn parse(frame: &[u8]) -> Option<Segment<'_>> {
         _ => return None,
     };
     let (source, target) = (u16_at(rest, 0)?, u16_at(rest, 2)?);
-    let (sequence, syn, data) = match protocol {
+    let (sequence, acknowledged, flags, data) = match protocol {
         TCP => {
             let header = usize::from(rest.get(12)? >> 4) * 4;
             let sequence = u32::from_be_bytes(rest.get(4..8)?.try_into().ok()?);
-            (sequence, rest.get(13)? & SYN != 0, rest.get(header..)?)
+            let acknowledged = u32::from_be_bytes(rest.get(8..12)?.try_into().ok()?);
+            (sequence, acknowledged, *rest.get(13)?, rest.get(header..)?)
         }
-        UDP => (0, false, rest.get(8..)?),
+        UDP => (0, 0, 0, rest.get(8..)?),
         _ => return None,
     };
     Some(Segment {
@@ -133,7 +140,8 @@ fn parse(frame: &[u8]) -> Option<Segment<'_>> {
         to: (to, target),
         protocol,
         sequence,
-        syn,
+        acknowledged,
+        flags,
         data,
     })
 }
@@ -147,13 +155,15 @@ mod tests {
     use super::*;
 
     const CLIENT: ([u8; 4], u16) = ([198, 18, 0, 1], 40_000);
+    const MOVED: ([u8; 4], u16) = ([198, 18, 0, 1], 50_000);
     const GATE: ([u8; 4], u16) = ([127, 0, 0, 1], 3129);
     const DIALLED: ([u8; 4], u16) = ([198, 18, 0, 9], 443);
+    const ELSEWHERE: ([u8; 4], u16) = ([198, 18, 0, 8], 443);
 
     fn frame(
         from: ([u8; 4], u16),
         to: ([u8; 4], u16),
-        (sequence, flags): (u32, u8),
+        (sequence, acknowledged, flags): (u32, u32, u8),
         data: &[u8],
     ) -> Vec<u8> {
         let length = u16::try_from(40 + data.len()).unwrap();
@@ -165,7 +175,8 @@ mod tests {
         frame.extend(from.1.to_be_bytes());
         frame.extend(to.1.to_be_bytes());
         frame.extend(sequence.to_be_bytes());
-        frame.extend([0, 0, 0, 0, 0x50, flags, 0, 0, 0, 0, 0, 0]);
+        frame.extend(acknowledged.to_be_bytes());
+        frame.extend([0x50, flags, 0, 0, 0, 0, 0, 0]);
         frame.extend(data);
         frame
     }
@@ -173,30 +184,40 @@ mod tests {
     #[test]
     fn segments_are_joined_whatever_their_order_and_number() {
         let frames = [
-            frame(CLIENT, GATE, (u32::MAX, SYN), b""),
-            frame(CLIENT, GATE, (3, 16), b"lo "),
-            frame(CLIENT, GATE, (0, 16), b"hel"),
-            frame(CLIENT, GATE, (0, 16), b"hel"),
-            frame(CLIENT, GATE, (5, 16), b" gate"),
-            frame(DIALLED, CLIENT, (9, SYN), b""),
-            frame(DIALLED, CLIENT, (10, 16), b"hello client"),
-            // Another connection by the same port, and one that has a hole.
-            frame(CLIENT, GATE, (70, SYN), b""),
-            frame(CLIENT, GATE, (71, 16), b"again"),
-            frame(CLIENT, GATE, (79, 16), b"beyond the hole"),
+            frame(CLIENT, GATE, (u32::MAX, 0, SYN), b""),
+            frame(CLIENT, GATE, (3, 10, ACK), b"lo "),
+            frame(CLIENT, GATE, (0, 10, ACK), b"hel"),
+            frame(CLIENT, GATE, (0, 10, ACK), b"hel"),
+            frame(CLIENT, GATE, (5, 10, ACK), b" gate"),
+            frame(DIALLED, CLIENT, (9, 0, SYN | ACK), b""),
+            frame(DIALLED, CLIENT, (10, 10, ACK), b"hello client"),
+            // Another connection by the same port, dialled elsewhere, and one that has a hole.
+            frame(CLIENT, GATE, (70, 0, SYN), b""),
+            frame(ELSEWHERE, CLIENT, (5, 71, SYN | ACK), b""),
+            frame(CLIENT, GATE, (71, 6, ACK), b"again"),
+            frame(ELSEWHERE, CLIENT, (6, 76, ACK), b"and again"),
+            frame(CLIENT, GATE, (79, 15, ACK), b"beyond the hole"),
+            // A third at the same time: its port is another at the gate.
+            frame(MOVED, GATE, (500, 0, SYN), b""),
+            frame(ELSEWHERE, CLIENT, (600, 501, SYN | ACK), b""),
+            frame(MOVED, GATE, (501, 601, ACK), b"third"),
+            frame(ELSEWHERE, CLIENT, (601, 506, ACK), b"to the third"),
         ];
         let all = conversations(&frames, &[3129]);
-        let [_, first, second] = all.as_slice() else {
+        let [_, first, second, third] = all.as_slice() else {
             panic!("{all:?}");
         };
         assert_eq!(first.to_gate, b"hello gate");
         assert_eq!(first.from_gate, b"hello client");
         assert_eq!(second.to_gate, b"again");
+        assert_eq!(second.from_gate, b"and again");
+        assert_eq!(third.to_gate, b"third");
+        assert_eq!(third.from_gate, b"to the third");
     }
 
     #[test]
     fn no_frame_makes_it_panic() {
-        let whole = frame(CLIENT, GATE, (1, 16), b"data");
+        let whole = frame(CLIENT, GATE, (1, 0, ACK), b"data");
         for length in 0..whole.len() {
             let _any = conversations(&[whole[..length].to_vec()], &[3129]);
         }

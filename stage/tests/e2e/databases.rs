@@ -5,6 +5,7 @@
 mod far_end;
 mod runs;
 
+use crate::ahead::until;
 use crate::stage::{Ran, Stage, cannot};
 use far_end::{FarEnd, HOST, programs};
 use std::io::{BufRead, BufReader, Read};
@@ -340,8 +341,10 @@ fn a_statement_is_cancelled_and_a_revocation_or_a_kill_cuts() {
             started.elapsed()
         );
 
-        let begin = || {
-            let script = databases.script("echo ready; sql '' 'select pg_sleep(60)'");
+        // Of another length each time: the server goes on with a statement whose client is gone.
+        let begin = |seconds: u8| {
+            let statement = format!("select pg_sleep({seconds})");
+            let script = databases.script(&format!("echo ready; sql '' '{statement}'"));
             let command = ["/bin/sh", "-c", &script];
             let mut run = stage.daemon.run_command(databases.level, &command);
             let mut run = run
@@ -353,15 +356,17 @@ fn a_statement_is_cancelled_and_a_revocation_or_a_kill_cuts() {
             let mut line = String::new();
             said.read_line(&mut line).unwrap();
             assert_eq!(line, "ready\n");
-            std::thread::sleep(Duration::from_secs(1));
+            let asleep = format!(
+                "select count(*) from pg_stat_activity where usename = 'app' \
+                 and state = 'active' and query like '%pg_sleep({seconds})%'"
+            );
+            until("no statement", || databases.far.ask(&asleep) == "1");
             (run, said)
         };
-        let live = "select count(*) from pg_stat_activity where usename = 'app'";
-        let (mut run, _said) = begin();
-        assert_eq!(databases.far.ask(live), "1");
+        let (mut run, _said) = begin(61);
         stage.torno(&["kill", "--all"]).good();
         assert_eq!(run.wait().unwrap().code(), Some(137));
-        let (mut run, mut said) = begin();
+        let (mut run, mut said) = begin(62);
         stage.torno(&["secret", "revoke", "api"]).good();
         let mut rest = String::new();
         said.read_to_string(&mut rest).unwrap();

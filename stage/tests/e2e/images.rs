@@ -23,7 +23,7 @@ const PROGRAMS: [&str; 9] = [
 ];
 
 /// A root directory of a few programs, laid out as distributions have it.
-fn root(stage: &Stage, says: &str) -> PathBuf {
+pub(crate) fn root(stage: &Stage, says: &str) -> PathBuf {
     let root = stage.daemon.home().join("outside/root");
     for directory in [
         "usr/bin",
@@ -71,25 +71,25 @@ fn root(stage: &Stage, says: &str) -> PathBuf {
 }
 
 /// Accepts a policy that names an image.
-fn accept(stage: &Stage, image: &str) {
+pub(crate) fn accept(stage: &Stage, image: &str) {
     let policy = POLICY.replacen("[sandbox]", &format!("[sandbox]\nimage = \"{image}\""), 1);
     stage.daemon.write_workspace("torno.toml", &policy).unwrap();
     stage.torno(&["trust", "--yes"]).good();
 }
 
-fn build(stage: &Stage, root: &Path, name: &str) -> String {
+pub(crate) fn build(stage: &Stage, root: &Path, name: &str) -> String {
     let root = root.to_str().unwrap();
     let built = stage.torno(&["image", "build", "--directory", root, "--name", name]);
     digest_of(&built.good())
 }
 
-fn digest_of(ran: &Ran) -> String {
+pub(crate) fn digest_of(ran: &Ran) -> String {
     let at = ran.stdout.find("sha256:").unwrap();
     ran.stdout[at..at + 71].to_owned()
 }
 
 /// Digests of images that sessions were made of, in their order.
-fn chosen(stage: &Stage) -> Vec<String> {
+pub(crate) fn chosen(stage: &Stage) -> Vec<String> {
     let records = stage.daemon.records().unwrap();
     let events = records
         .iter()

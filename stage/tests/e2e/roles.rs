@@ -11,6 +11,7 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use torno_stage::daemon::level;
 
 /// The roles that live while a session runs.
 pub(crate) const ROLES: [&str; 5] = ["desk", "notary", "dialer", "launcher", "gate"];
@@ -59,7 +60,9 @@ impl Process {
 
     /// A gate that has all of a session's.
     pub(crate) fn serves(&self) -> bool {
-        self.sockets() >= SOCKETS_SERVING
+        let is_machine = level::named().is_some_and(level::is_machine);
+        let listeners = if is_machine { 0 } else { LISTENERS };
+        self.sockets() >= SOCKETS_SERVING + listeners
     }
 
     /// How many sockets it holds; none when it is gone.
@@ -194,5 +197,7 @@ const SPARE_WAIT: Duration = Duration::from_secs(30);
 /// What a gate with nobody to serve has: its channel to the supervisor, and three ends of the event
 /// loop's own pair.
 const SOCKETS_AHEAD: usize = 4;
-/// What a session's gate has besides: notary, dialer, launcher, desk, five listeners, the link.
-const SOCKETS_SERVING: usize = SOCKETS_AHEAD + 10;
+/// What a session's gate has besides: notary, dialer, launcher, desk, the link.
+const SOCKETS_SERVING: usize = SOCKETS_AHEAD + 5;
+/// And where the sandbox's sockets are the host's.
+const LISTENERS: usize = 5;

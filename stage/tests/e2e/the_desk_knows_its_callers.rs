@@ -51,6 +51,8 @@ foreign = [('sessions-two', {'sessions': {'session': two}}), ('exec-two', execut
     ('explain-two', {'explain': {'session': two, 'act': act}}),
     ('sessions-all', {'sessions': {'session': None}}), ('kill-all', {'kill': {'session': None}}),
     ('doctor', 'doctor'), ('token', {'issue_brain_token': {'session': two}}),
+    ('pause', {'pause': {'session': one}}), ('leftovers', {'leftovers': {'remove': True}}),
+    ('checkpoint', {'checkpoint': {'session': one, 'name': None}}),
     ('apply', {'apply': {'session': one, 'paths': None, 'confirmed': []}}),
     ('start', {'start': {'document': '', 'isolation': None, 'workspace': None, 'wall_seconds': None,
         'env': [], 'has_workspace': False, 'detached': True, 'also': []}})]
@@ -131,7 +133,7 @@ fn only_the_right_token_is_answered_and_a_brain_reaches_its_own_session_alone() 
             };
             assert!(right, "{line}\n{}", ran.stdout);
         }
-        assert_eq!(calls, 16 + 1 + 16 + 16 + 6 + 2 + 3, "{}", ran.stdout);
+        assert_eq!(calls, 19 + 1 + 19 + 19 + 6 + 2 + 3, "{}", ran.stdout);
         assert_eq!(stage.daemon.sessions().unwrap(), [two.as_str()]);
         stage.torno(&["session", "stop", &two]).good();
     });

@@ -33,10 +33,14 @@ const UNSAFE: [&str; 5] = [
 ];
 
 /// Who may start a program, and why.
-const SPAWN: [(&str, &str); 7] = [
+const SPAWN: [(&str, &str); 8] = [
     ("crates/sandbox/src/", "runtimes of the drivers"),
     ("crates/guest/src/", "the workload's commands"),
     ("crates/cli/src/daemon.rs", "tornod on demand"),
+    (
+        "crates/image/src/debian/run.rs",
+        "mmdebstrap, as the person who builds an image",
+    ),
     ("crates/control/src/spawn.rs", "the roles"),
     ("xtask/", "tasks"),
     ("stage/", "the world around Torno"),

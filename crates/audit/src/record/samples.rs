@@ -4,7 +4,9 @@
 use super::*;
 use crate::request::{GitNote, GitVerb, Outcome, ReferenceNote};
 use crate::{Opening, SigningKey};
+use torno_policy::binding::Mode;
 use torno_policy::facts::{self, RefChange};
+use torno_policy::names::{Endpoint, Method};
 use torno_policy::tripwire::Wire;
 
 pub(crate) const AT_MS: u64 = 1_700_000_000_000;
@@ -294,6 +296,20 @@ pub(crate) fn every_event() -> Vec<Event> {
         image: ShortText::new("tools"),
         digest: image,
     });
+    let checkpoint = CheckpointName::parse("before-upgrade").unwrap();
+    events.push(Event::SessionCheckpointed {
+        checkpoint: checkpoint.clone(),
+        bytes: 4096,
+    });
+    events.push(Event::CheckpointRemoved {
+        checkpoint: checkpoint.clone(),
+    });
+    events.push(Event::SessionForked {
+        checkpoint,
+        of: session("s0"),
+    });
+    events.push(Event::SessionPaused);
+    events.push(Event::SessionResumed);
     events
 }
 
@@ -339,8 +355,13 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         Event::TripwireSeen(_) => "tripwire_seen",
         Event::SandboxClaimed { .. } => "sandbox_claimed",
         Event::ImageChosen { .. } => "image_chosen",
+        Event::SessionCheckpointed { .. } => "session_checkpointed",
+        Event::CheckpointRemoved { .. } => "checkpoint_removed",
+        Event::SessionForked { .. } => "session_forked",
+        Event::SessionPaused => "session_paused",
+        Event::SessionResumed => "session_resumed",
     }
 }
 
 /// The number of arms of [`kind`].
-pub(crate) const KINDS: usize = 39;
+pub(crate) const KINDS: usize = 44;

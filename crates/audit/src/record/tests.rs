@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use torno_policy::decision::{Decision, Refusal};
 use torno_policy::facts::{self, RequestFacts};
-use torno_policy::names::{RequestPath, RuleName};
+use torno_policy::names::{Method, RequestPath, RuleName};
 
 fn printed(seq: u64, event: Event) -> String {
     let record = Record {

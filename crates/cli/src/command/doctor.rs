@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `torno doctor`: which levels work on this machine, what is missing, and the one command that
-//! fixes each.
+//! fixes each; and in one line what lies about.
 
 use crate::context::Context;
 use crate::desk::{Desk, unexpected};
 use crate::printable;
 use crate::stop::{FOUND_WANTING, Outcome};
 use crate::values::level_word;
+use std::ffi::OsStr;
 use torno_control_api::request::{ApiReply, ApiRequest, LevelReport};
+use torno_image::debian;
 use torno_policy::grant::Isolation;
 
 /// What works on this machine, level by level, and how to fix what does not
@@ -25,7 +27,10 @@ pub(crate) async fn run(_: &Doctor, context: &Context) -> Outcome<u8> {
         ApiReply::Doctor(levels) => levels,
         other => return Err(unexpected(&other)),
     };
-    context.show(&levels, &lines(&levels))?;
+    let left = super::gc::leftovers(&desk, false).await?;
+    let images = images(context.search_path.as_deref());
+    let left = lying(left.len());
+    context.show(&levels, &format!("{}{images}{left}", lines(&levels)))?;
     let unnamed = |level: &&LevelReport| level.works && level.isolation != Isolation::Container;
     Ok(if levels.iter().any(|level| unnamed(&level)) {
         0
@@ -33,6 +38,31 @@ pub(crate) async fn run(_: &Doctor, context: &Context) -> Outcome<u8> {
         FOUND_WANTING
     })
 }
+
+/// What lies about, in one line.
+fn lying(count: usize) -> String {
+    match count {
+        0 => "leftovers  none\n".to_owned(),
+        count => {
+            format!("leftovers  {count}: `torno gc` names each, `torno gc --apply` removes it\n")
+        }
+    }
+}
+
+/// What `torno image build --debian` needs; no level does.
+fn images(search_path: Option<&OsStr>) -> String {
+    let is_here = search_path.is_some_and(debian::is_installed);
+    if is_here {
+        "images     of Debian's packages by their names: work\n".to_owned()
+    } else {
+        let missing = "images     of Debian's packages by their names: no mmdebstrap";
+        format!("{missing}\n           fix: {MMDEBSTRAP_FIX}\n")
+    }
+}
+
+/// What brings `mmdebstrap`.
+pub(crate) const MMDEBSTRAP_FIX: &str =
+    "run `apt-get install --no-install-recommends mmdebstrap`, and without root `uidmap` too";
 
 fn lines(levels: &[LevelReport]) -> String {
     let mut text = String::new();
@@ -51,4 +81,19 @@ fn lines(levels: &[LevelReport]) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_that_brings_mmdebstrap_is_said_where_it_is_missing() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().as_os_str();
+        assert!(images(Some(path)).contains(MMDEBSTRAP_FIX));
+        assert!(images(None).contains(MMDEBSTRAP_FIX));
+        std::fs::write(place.path().join("mmdebstrap"), "").unwrap();
+        assert!(!images(Some(path)).contains("fix"));
+    }
 }

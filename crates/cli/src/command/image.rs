@@ -2,10 +2,11 @@
 //! `torno image`: bring images in, look at them, take them away. Archives are unpacked here, as the
 //! person, behind landlock; the daemon only ever sees the result.
 
+mod build;
 mod pull;
 mod shown;
 
-use crate::context::{Context, note};
+use crate::context::Context;
 use crate::stop::{FOUND_WANTING, Outcome, Stop};
 use std::path::{Path, PathBuf};
 use torno_control_api::images::{About, Shelf};
@@ -27,9 +28,11 @@ pub(crate) enum Image {
   docker save python:3.12-slim -o python.tar && torno image import python.tar --name python
   torno image import ./layout --tag 1.0 --name tools")]
     Import(Import),
-    /// Make an image of a directory that is laid out like `/`
-    #[command(after_help = "Example: torno image build --directory ./root --name tools")]
-    Build(Build),
+    /// Make an image of a directory that is laid out like `/`, or of Debian's packages by name
+    #[command(after_help = "Examples:
+  torno image build --debian python3,git,nodejs --name tools
+  torno image build --directory ./root --name tools")]
+    Build(build::Build),
     /// Every image, with its names
     #[command(after_help = "Example: torno image list --output json")]
     List,
@@ -58,17 +61,6 @@ pub(crate) struct Import {
     /// Which image, where there are several: its tag as it stands there
     #[arg(long, value_name = "TAG")]
     tag: Option<String>,
-}
-
-/// What to build.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Build {
-    /// Laid out like `/`: `usr`, `etc`, `bin`
-    #[arg(long, value_name = "DIR")]
-    directory: PathBuf,
-    /// What the image is called here
-    #[arg(long, value_name = "NAME", value_parser = ImageName::parse)]
-    name: ImageName,
 }
 
 /// An image.
@@ -101,22 +93,9 @@ pub(crate) fn run(command: &Image, context: &Context) -> Outcome<u8> {
                 import::archive(&mut store, &path, tag)
             };
             let image = taken.map_err(|error| not_taken(&path, &error))?;
-            shelve(&mut store, &image, (&path, &wanted.name), context)
+            shelve(&mut store, &image, (&path, Some(&wanted.name)), context)
         }
-        Image::Build(wanted) => {
-            let path = context.directory.join(&wanted.directory);
-            let mut store = open(context)?;
-            context.progress(&format!("packing {}", wanted.directory.display()));
-            let packed = import::directory(&mut store, &path);
-            let (image, packed) = packed.map_err(|error| not_taken(&path, &error))?;
-            if packed.left_out > 0 {
-                let left_out = packed.left_out;
-                note(&format!(
-                    "torno: {left_out} sockets, FIFOs and devices were left out\n"
-                ));
-            }
-            shelve(&mut store, &image, (&path, &wanted.name), context)
-        }
+        Image::Build(wanted) => build::run(wanted, context),
         Image::List => {
             shown::list(&shelf, context)?;
             Ok(0)
@@ -151,7 +130,7 @@ fn open(context: &Context) -> Outcome<Store> {
 fn shelve(
     store: &mut Store,
     image: &ImageDigest,
-    (path, name): (&Path, &ImageName),
+    (path, name): (&Path, Option<&ImageName>),
     context: &Context,
 ) -> Outcome<u8> {
     let origin = Origin {
@@ -161,10 +140,11 @@ fn shelve(
     let mut progress = |layer, layers| {
         context.progress(&format!("unpacking layer {layer} of {layers}"));
     };
-    let shelved = store.shelve(image, Some(name), &origin, &mut progress);
+    let shelved = store.shelve(image, name, &origin, &mut progress);
     let about = shelved.map_err(|error| failed(&error))?;
+    let called = name.map_or_else(|| image.to_string(), ToString::to_string);
     let text = format!(
-        "{}\nuse it with `image = \"{name}\"` in [sandbox]\n",
+        "{}\nuse it with `image = \"{called}\"` in [sandbox]\n",
         line(&about)
     );
     context.show(&about, &text)?;

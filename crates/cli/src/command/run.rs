@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use torno_control_api::request::{ApiReply, ApiRequest, StartSession, Started};
 use torno_policy::grant::WorkspaceMode;
-use torno_policy::names::Authority;
+use torno_policy::names::{Authority, CheckpointName};
 
 mod typed;
 
@@ -42,6 +42,10 @@ pub(crate) struct Run {
     /// Use this credential; the variable holds its placeholder (without torno.toml only)
     #[arg(long, value_name = "NAME=VARIABLE", value_parser = values::secret_variable)]
     secret: Vec<SecretVariable>,
+    /// Begin with the files of this checkpoint (`torno session checkpoints`) in place of the
+    /// directory's
+    #[arg(long, value_name = "CHECKPOINT", value_parser = values::checkpoint)]
+    from: Option<CheckpointName>,
     /// At the end, show what changed in the copied workspace and ask whether to bring it back
     #[arg(long, value_name = "WHEN")]
     apply: Option<Apply>,
@@ -69,7 +73,11 @@ enum Apply {
 pub(crate) async fn run(run: &Run, context: &Context) -> Outcome<u8> {
     let document = admit(choose(run, context)?, context).await?;
     let desk = Desk::open(context).await?;
-    let started = start(&run.shape, run.detach, &document, &desk, context).await?;
+    let how = Beginning {
+        detached: run.detach,
+        from: run.from.clone(),
+    };
+    let started = start(&run.shape, how, &document, &desk, context).await?;
     if !run.quiet {
         banner::started(&started, context);
     }
@@ -138,10 +146,19 @@ pub(crate) async fn admit(document: Document, context: &Context) -> Outcome<Docu
     .next("run `torno trust` to see what it grants and accept it"))
 }
 
+/// How a session begins, beside its document.
+#[derive(Debug, Default)]
+pub(crate) struct Beginning {
+    /// It goes on when our connection closes.
+    pub(crate) detached: bool,
+    /// What it begins from.
+    pub(crate) from: Option<CheckpointName>,
+}
+
 /// Starts the session; the output of its install phase is shown while it comes up.
 pub(crate) async fn start(
     shape: &Shape,
-    detached: bool,
+    how: Beginning,
     document: &Document,
     desk: &Desk,
     context: &Context,
@@ -158,12 +175,14 @@ pub(crate) async fn start(
         env: variables
             .map(|v| (v.name.clone(), v.value.clone()))
             .collect(),
-        has_workspace: mode != WorkspaceMode::None,
-        detached,
+        has_workspace: mode != WorkspaceMode::None && how.from.is_none(),
+        detached: how.detached,
         also: expanded(&document.grant.sandbox.also, context)?,
         emulation: shape.emulation,
+        from: how.from,
     };
     let directory = match mode {
+        _ if start.from.is_some() => None,
         WorkspaceMode::None => None,
         WorkspaceMode::Copy | WorkspaceMode::Bind => Some(open_directory(&context.directory)?),
     };

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use torno_control_api::request::{ApiReply, ApiRequest, SessionRow};
 use torno_policy::names::SessionId;
 
+mod checkpoint;
 mod watch;
 
 /// Look at sessions, run in them, bring their changes back, end them
@@ -80,6 +81,29 @@ Example: torno session watch 4kq2…")]
         #[arg(long, short)]
         yes: bool,
     },
+    /// Hold a session still: its processes stop and what it has under way is cut
+    ///
+    /// Nothing leaves it until it is resumed, and no command begins. Its wall time goes on; idle
+    /// time does not.
+    #[command(after_help = "Example: torno session pause 4kq2…")]
+    Pause {
+        /// The session
+        #[arg(value_parser = values::session)]
+        session: SessionId,
+    },
+    /// Let a paused session go on
+    ///
+    /// A session that a tripwire froze stays frozen.
+    #[command(after_help = "Example: torno session resume 4kq2…")]
+    Resume {
+        /// The session
+        #[arg(value_parser = values::session)]
+        session: SessionId,
+    },
+    Checkpoint(checkpoint::Checkpoint),
+    /// What is kept of sessions' workspaces
+    #[command(after_help = "Example: torno session checkpoints")]
+    Checkpoints,
     /// End a session in good order
     #[command(after_help = "Example: torno session stop 4kq2…")]
     Stop {
@@ -154,6 +178,20 @@ pub(crate) async fn run(command: &Session, context: &Context) -> Outcome<u8> {
             }
             changes::bring_back(&desk, session, &target, context).await?;
         }
+        Session::Checkpoint(command) => checkpoint::run(command, &desk, context).await?,
+        Session::Checkpoints => checkpoint::list(&desk, context).await?,
+        Session::Pause { session } => {
+            let request = ApiRequest::Pause {
+                session: session.clone(),
+            };
+            done(&desk, &request, ("paused", session), context).await?;
+        }
+        Session::Resume { session } => {
+            let request = ApiRequest::Resume {
+                session: session.clone(),
+            };
+            done(&desk, &request, ("resumed", session), context).await?;
+        }
         Session::Stop { session } => stop(&desk, session, context).await?,
         Session::Token { session } => token(&desk, session, context).await?,
     }
@@ -197,8 +235,13 @@ async fn one(desk: &Desk, session: &SessionId) -> Outcome<SessionRow> {
 async fn show(desk: &Desk, session: &SessionId, context: &Context) -> Outcome {
     let row = one(desk, session).await?;
     let cause = row.cause.as_deref().map(printable::line);
+    let held = if row.paused && row.state != "paused" {
+        ", paused"
+    } else {
+        ""
+    };
     let mut human = format!(
-        "session  {}\nstate    {}{}\nlevel    {}\nbegan    {}\nrefused  {}\n",
+        "session  {}\nstate    {}{held}{}\nlevel    {}\nbegan    {}\nrefused  {}\n",
         row.session,
         printable::line(&row.state),
         cause.map(|cause| format!(" ({cause})")).unwrap_or_default(),
@@ -251,6 +294,21 @@ async fn stop(desk: &Desk, session: &SessionId, context: &Context) -> Outcome {
                 say(&format!("stopped {session}\n"))
             }
         }
+        other => Err(unexpected(&other)),
+    }
+}
+
+async fn done(
+    desk: &Desk,
+    request: &ApiRequest,
+    (word, session): (&str, &SessionId),
+    context: &Context,
+) -> Outcome {
+    match desk.ask(request, &[]).await?.0 {
+        ApiReply::Done => context.show(
+            &serde_json::json!({ "session": session, "done": word }),
+            &format!("{word} {session}\n"),
+        ),
         other => Err(unexpected(&other)),
     }
 }

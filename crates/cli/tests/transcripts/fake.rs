@@ -11,8 +11,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use torno_control_api::attach::{self, ClientFrame, CommandFrame};
 use torno_control_api::channel::{Channel, Listener, listen};
 use torno_control_api::request::{
-    ApiReply, ApiRequest, CommandRow, Exec, Failure, KillReceipt, KilledSession, LevelReport,
-    SessionRow, Started, Summary,
+    ApiReply, ApiRequest, Checkpoint, Checkpointed, CommandRow, Exec, Failure, KillReceipt,
+    KilledSession, Leftover, LeftoverKind, LevelReport, SessionRow, Started, Summary,
 };
 use torno_notary_protocol::operator::{
     CredentialRow, OperatorReply, OperatorRequest, UnsealKind, VaultStatus,
@@ -186,6 +186,7 @@ fn desk_reply(request: ApiRequest, seen: &Shared) -> (ApiReply, Vec<OwnedFd>) {
             let (state, cause) = seen.lock().unwrap().state.unwrap_or(("running", None));
             ApiReply::Sessions(vec![SessionRow {
                 session,
+                paused: state == "paused",
                 state: state.into(),
                 cause: cause.map(str::to_owned),
                 isolation: Isolation::Gvisor,
@@ -198,6 +199,20 @@ fn desk_reply(request: ApiRequest, seen: &Shared) -> (ApiReply, Vec<OwnedFd>) {
             }])
         }
         ApiRequest::Stop { .. } => ApiReply::Stopped(summary()),
+        ApiRequest::Pause { .. }
+        | ApiRequest::Resume { .. }
+        | ApiRequest::RemoveCheckpoint { .. } => ApiReply::Done,
+        ApiRequest::Checkpoint { session, name } => {
+            ApiReply::Checkpointed(Box::new(Checkpointed {
+                checkpoint: Checkpoint {
+                    session,
+                    ..checkpoint(name.as_ref().map_or("made", |name| name.as_str()))
+                },
+                hidden: vec![(".env\u{1b}".into(), "dotenv".into())],
+            }))
+        }
+        ApiRequest::Checkpoints => ApiReply::Checkpoints(vec![checkpoint("before")]),
+        ApiRequest::Leftovers { remove } => ApiReply::Leftovers(leftovers(remove)),
         ApiRequest::Kill { session: Some(id) } if id != session => ApiReply::Failed(Failure {
             code: "session_unknown".into(),
             message: "refused by `standing`".into(),
@@ -386,4 +401,28 @@ async fn run_command(exec: Box<Exec>, mut stream: tokio::net::UnixStream, seen: 
     for frame in frames {
         stream.write_all(&frame.encode()).await.unwrap();
     }
+}
+
+fn checkpoint(name: &str) -> Checkpoint {
+    Checkpoint {
+        name: torno_policy::names::CheckpointName::parse(name).unwrap(),
+        session: SessionId::parse(SESSION).unwrap(),
+        owner: 0,
+        made_at: 0,
+        bytes: 12,
+        is_still: false,
+    }
+}
+
+fn leftovers(remove: bool) -> Vec<Leftover> {
+    let left = |kind, place: &str, why: Option<&str>| Leftover {
+        kind,
+        place: place.into(),
+        gone: remove && why.is_none(),
+        why: why.filter(|_| remove).map(str::to_owned),
+    };
+    vec![
+        left(LeftoverKind::Group, "/sys/fs/cgroup/torno-a\r", None),
+        left(LeftoverKind::Mount, "/s/b", Some("unmount it by hand")),
+    ]
 }

@@ -23,6 +23,72 @@ fn sessions_are_listed_and_shown_inert() {
 }
 
 #[test]
+fn a_session_is_paused_and_resumed_by_its_name() {
+    let home = Home::served();
+    for (command, word) in [("pause", "paused"), ("resume", "resumed")] {
+        let ran = home.torno(&["session", command, SESSION]).expect(0);
+        assert_eq!(ran.out, format!("{word} {SESSION}\n"));
+    }
+    home.seen().state = Some(("paused", None));
+    let ran = home.torno(&["session", "list"]).expect(0);
+    assert!(ran.out.contains("  paused "), "{}", ran.out);
+}
+
+#[test]
+fn checkpoints_are_made_listed_removed_and_begun_from() {
+    let home = Home::served();
+    let made = ["session", "checkpoint", SESSION, "--name", "before"];
+    let ran = home.torno(&made).expect(0);
+    assert_eq!(ran.out, "before\nleft out  .env\\u{1b}: dotenv\n");
+    let ran = home.torno(&["session", "checkpoints"]).expect(0);
+    assert!(ran.out.starts_with("before "), "{}", ran.out);
+    assert!(
+        ran.out.ends_with("12 bytes  taken while it ran\n"),
+        "{}",
+        ran.out
+    );
+    let ran = home
+        .torno(&["session", "checkpoint", "rm", "before"])
+        .expect(0);
+    assert_eq!(ran.out, "removed before\n");
+    home.torno(&["session", "checkpoint"]).expect(125);
+    home.torno(&["session", "checkpoint", "rm", "../x"])
+        .expect(125);
+}
+
+#[test]
+fn what_lies_about_is_reported_and_removed_only_when_that_is_said() {
+    let home = Home::served();
+    let ran = home.torno(&["gc"]).expect(1);
+    assert!(
+        ran.out
+            .contains("found    control group           /sys/fs/cgroup/torno-a\\u{d}\n"),
+        "{}",
+        ran.out
+    );
+    assert!(
+        ran.out.ends_with("remove it with `torno gc --apply`\n"),
+        "{}",
+        ran.out
+    );
+    let ran = home.torno(&["gc", "--apply"]).expect(1);
+    assert!(ran.out.starts_with("removed  control group"), "{}", ran.out);
+    assert!(
+        ran.out
+            .contains("mount                   /s/b: stays: unmount it by hand\n"),
+        "{}",
+        ran.out
+    );
+    let ran = home.torno(&["doctor"]);
+    assert!(
+        ran.out
+            .ends_with("leftovers  2: `torno gc` names each, `torno gc --apply` removes it\n"),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
 fn a_diff_is_byte_exact_for_a_file_and_apply_needs_a_yes() {
     let home = Home::served();
     let ran = home.torno(&["session", "diff", SESSION]).expect(0);

@@ -148,6 +148,9 @@ const CHANGE_FILES_OLD: &[i64] = &[];
 /// Files of the role's own directories.
 const FILES: [&[i64]; 4] = [READ_FILES, READ_FILES_OLD, CHANGE_FILES, CHANGE_FILES_OLD];
 
+/// A checkpoint is on the disk before anybody is told that it is kept.
+const WRITE_THROUGH: &[i64] = &[libc::SYS_syncfs];
+
 /// Memory that never reaches a disk.
 const LOCKED_MEMORY: &[i64] = &[libc::SYS_mlock, libc::SYS_munlock, libc::SYS_memfd_secret];
 
@@ -182,7 +185,7 @@ pub(super) fn of(role: Role) -> Vec<i64> {
             &[READ_FILES, READ_FILES_OLD],
         ),
         Role::Desk => (&[BASE, BASE_OLD, HAND_OVER, ACCEPT, PAIRS], &FILES),
-        Role::Porter => (&[BASE, BASE_OLD], &FILES),
+        Role::Porter => (&[BASE, BASE_OLD, WRITE_THROUGH], &FILES),
         // Not confined this way: see the module above.
         Role::Launcher => (&[], &[]),
     };

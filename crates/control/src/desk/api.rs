@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The API's connections: who asks, may they, then one service call for each request.
 
+mod asked;
 mod check;
 
+use super::pause::{self, unknown};
 use super::session::{Life, Session};
 use super::start::{Given, fingerprints, internal, of_refusal, out_of_turn, start};
-use super::{Desk, finish, workspace};
+use super::{Desk, checkpoints, finish, leftovers, workspace};
 use crate::front_door;
 use crate::orders::{ExecOrder, GateRequest, PorterJob};
 use check::check_command;
@@ -14,10 +16,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use torno_control_api::authority::{Caller, may};
 use torno_control_api::channel::{Channel, Listener, Peer};
-use torno_control_api::request::{ApiReply, ApiRequest, Exec, Failure, LevelReport};
+use torno_control_api::request::{ApiReply, ApiRequest, Exec, Failure, StartSession};
 use torno_notary_protocol::desk::{DeskMessage, DeskReply, EndCause, SessionNote};
 use torno_policy::facts::{Act, ToolFacts};
-use torno_policy::names::{SessionId, ToolName};
+use torno_policy::names::{CheckpointName, SessionId, ToolName};
 
 /// Accepts connections, each served by a task of its own.
 pub(super) async fn accept(listener: Listener, desk: Rc<Desk>) {
@@ -113,22 +115,7 @@ impl Connection {
         let mut given = given.into_iter();
         let reply = match request {
             ApiRequest::Authenticate { token } => self.authenticate(&token)?,
-            ApiRequest::Start(wanted) => {
-                let detached = wanted.detached;
-                let given = Given {
-                    workspace: if wanted.has_workspace {
-                        given.next()
-                    } else {
-                        None
-                    },
-                    install_output: given.next(),
-                };
-                let started = start(&self.desk, self.peer, *wanted, given).await?;
-                if !detached {
-                    self.owned.push(started.session.clone());
-                }
-                ApiReply::Started(Box::new(started))
-            }
+            ApiRequest::Start(wanted) => self.start(*wanted, given).await?,
             ApiRequest::Exec(exec) => return self.exec(*exec).await,
             ApiRequest::Attach { session, exec } => return self.attach(&session, exec).await,
             ApiRequest::Sessions { session } => {
@@ -139,6 +126,13 @@ impl Connection {
             }
             ApiRequest::Kill { session } => {
                 ApiReply::Killed(finish::kill(&self.desk, session).await?)
+            }
+            ApiRequest::Pause { session } => done(pause::pause(&self.desk, &session).await)?,
+            ApiRequest::Resume { session } => done(pause::resume(&self.desk, &session).await)?,
+            ApiRequest::Checkpoint { session, name } => self.checkpoint(&session, name).await?,
+            ApiRequest::Checkpoints => ApiReply::Checkpoints(checkpoints::list(&self.desk).await?),
+            ApiRequest::RemoveCheckpoint { name } => {
+                done(checkpoints::remove(&self.desk, name).await)?
             }
             ApiRequest::Diff { session } => {
                 return self.stream(&session, given.next(), PorterJob::Diff).await;
@@ -153,9 +147,42 @@ impl Connection {
             }
             ApiRequest::Explain { session, act } => self.explain(session, act).await?,
             ApiRequest::Doctor => self.doctor().await?,
+            ApiRequest::Leftovers { remove } => {
+                ApiReply::Leftovers(leftovers::leftovers(&self.desk, remove).await?)
+            }
             ApiRequest::IssueBrainToken { session } => self.brain_token(session)?,
         };
         Ok((reply, None))
+    }
+
+    async fn start(
+        &mut self,
+        wanted: StartSession,
+        mut given: std::vec::IntoIter<OwnedFd>,
+    ) -> Result<ApiReply, Failure> {
+        let detached = wanted.detached;
+        let given = Given {
+            workspace: if wanted.has_workspace {
+                given.next()
+            } else {
+                None
+            },
+            install_output: given.next(),
+        };
+        let started = start(&self.desk, self.peer, wanted, given).await?;
+        if !detached {
+            self.owned.push(started.session.clone());
+        }
+        Ok(ApiReply::Started(Box::new(started)))
+    }
+
+    async fn checkpoint(
+        &self,
+        session: &SessionId,
+        name: Option<CheckpointName>,
+    ) -> Result<ApiReply, Failure> {
+        let made = checkpoints::take(&self.desk, session, name).await?;
+        Ok(ApiReply::Checkpointed(Box::new(made)))
     }
 
     fn authenticate(&mut self, token: &str) -> Result<ApiReply, Failure> {
@@ -178,6 +205,7 @@ impl Connection {
     /// Judge, record, then hand one end of a stream to the gate and the other to the client.
     async fn exec(&self, exec: Exec) -> Result<Reply, Failure> {
         check_command(&exec)?;
+        pause::check_awake(&self.desk, &exec.session)?;
         let fingerprints = fingerprints(&self.desk).await?;
         let argv = exec.argv.iter().enumerate();
         let argv = argv.map(|(n, text)| (format!("argument {n}"), text.as_str()));
@@ -193,8 +221,8 @@ impl Connection {
         let in_order = in_order.ok_or_else(|| unknown(&exec.session))?;
         let _ordered = in_order.lock().await;
         let entered = self.desk.sessions.with(&exec.session, |row| {
-            // It may have begun to end since it was looked at.
-            (row.life == Life::Running).then(|| {
+            // It may have begun to end, or have been paused, since it was looked at.
+            (row.life == Life::Running && !row.is_paused).then(|| {
                 let number = row.add_command(exec.argv.clone());
                 (number, row.environment.clone(), row.default_directory())
             })
@@ -300,71 +328,10 @@ impl Connection {
         let pipe = workspace::stream(&self.desk, self.peer, session, original, job).await?;
         Ok((ApiReply::Stream, Some(pipe)))
     }
+}
 
-    async fn explain(&self, session: SessionId, act: Box<Act>) -> Result<ApiReply, Failure> {
-        let explain = |ticket| DeskMessage::Explain {
-            ticket,
-            session,
-            act,
-        };
-        match self
-            .desk
-            .notary
-            .ask(explain)
-            .await
-            .map_err(|e| internal(&e))?
-        {
-            DeskReply::Explained {
-                verdict,
-                layers,
-                refusal,
-                ..
-            } => {
-                let layers = layers
-                    .into_iter()
-                    .map(|(layer, v, rule)| (layer, v, rule.to_string()));
-                Ok(ApiReply::Explained {
-                    verdict,
-                    layers: layers.collect(),
-                    refusal,
-                })
-            }
-            DeskReply::Refused { refusal, .. } => Err(of_refusal(&refusal)),
-            _ => Err(out_of_turn("notary")),
-        }
-    }
-
-    async fn doctor(&self) -> Result<ApiReply, Failure> {
-        let levels = super::start::probed(&self.desk, None).await?;
-        let report = |level: crate::orders::ProbeResult| {
-            let mut lines = level.lines;
-            lines.extend(
-                level
-                    .absent
-                    .iter()
-                    .map(|wall| format!("not at this level: {wall}")),
-            );
-            LevelReport {
-                isolation: level.isolation,
-                works: level.works,
-                lines,
-                fix: level.fix.filter(|fix| !fix.is_empty()),
-            }
-        };
-        Ok(ApiReply::Doctor(levels.into_iter().map(report).collect()))
-    }
-
-    fn brain_token(&self, session: SessionId) -> Result<ApiReply, Failure> {
-        if self.desk.sessions.with(&session, |row| row.life.is_over()) != Some(false) {
-            return Err(unknown(&session));
-        }
-        let mut random = [0_u8; 32];
-        getrandom::fill(&mut random).map_err(|e| internal(&e.into()))?;
-        let token = data_encoding::BASE64URL_NOPAD.encode(&random);
-        let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
-        self.desk.brains.borrow_mut().insert(digest, session);
-        Ok(ApiReply::Token { token })
-    }
+fn done(done: Result<(), Failure>) -> Result<ApiReply, Failure> {
+    done.map(|()| ApiReply::Done)
 }
 
 fn stream_pair() -> Result<(OwnedFd, OwnedFd), Failure> {
@@ -375,14 +342,6 @@ fn stream_pair() -> Result<(OwnedFd, OwnedFd), Failure> {
         None,
     );
     pair.map_err(|e| internal(&e.into()))
-}
-
-fn unknown(session: &SessionId) -> Failure {
-    Failure {
-        code: "session_unknown".to_owned(),
-        message: format!("no session `{session}` is running"),
-        hint: "`torno session list` shows the running ones".to_owned(),
-    }
 }
 
 fn failed(code: &str, message: &str, hint: &str) -> ApiReply {

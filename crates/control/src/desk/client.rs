@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The desk's ends towards notary and launcher: one request, one reply.
 
+use super::start::internal;
 use crate::orders::{LauncherReply, LauncherRequest};
 use crate::role_channel::{self, receive};
 use anyhow::Context;
@@ -10,6 +11,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use tokio::sync::{mpsc, oneshot};
 use torno_control_api::channel::Channel;
+use torno_control_api::request::Failure;
 use torno_notary_protocol::desk::{DeskMessage, DeskReply};
 use torno_notary_protocol::gate::Ticket;
 
@@ -133,5 +135,28 @@ impl Launcher {
             role_channel::send(&self.channel, request, give).await?;
         }
         reply.await.context("the launcher is gone")
+    }
+
+    /// The same for a person, or a program of theirs: what it could not do is their failure.
+    pub(super) async fn ask_for(
+        &self,
+        request: &LauncherRequest,
+        give: &[BorrowedFd<'_>],
+    ) -> Result<LauncherAnswer, Failure> {
+        match self.ask(request, give).await.map_err(|e| internal(&e))? {
+            (
+                LauncherReply::Failed {
+                    code,
+                    message,
+                    hint,
+                },
+                _,
+            ) => Err(Failure {
+                code,
+                message,
+                hint,
+            }),
+            answer => Ok(answer),
+        }
     }
 }

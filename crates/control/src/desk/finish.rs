@@ -4,7 +4,7 @@
 
 use super::session::Life;
 use super::start::{internal, of_refusal, out_of_turn};
-use super::{Desk, transfer, workspace};
+use super::{Desk, leftovers, transfer, workspace};
 use crate::orders::{LauncherReply, LauncherRequest, Order};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -267,10 +267,13 @@ async fn remove(desk: &Desk, session: &SessionId, keep: bool) {
         session: session.clone(),
         keep_workspace,
     };
+    // Before it is asked: whose copy is kept after that is no part of the answer.
+    let living = desk.sessions.live();
     match desk.launcher.ask(&request, &[]).await {
         Ok((LauncherReply::Failed { message, .. }, _)) => {
             tracing::error!("removal of {session}: {message}");
         }
+        Ok((LauncherReply::Kept(kept), _)) => leftovers::forget_baselines(desk, (kept, living)),
         Ok(_) => {}
         Err(error) => tracing::error!("removal of {session}: {error:#}"),
     }

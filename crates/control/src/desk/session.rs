@@ -56,7 +56,7 @@ pub(super) struct Session {
     /// Who began it: its porters run as that user.
     pub(super) owner: Peer,
     /// Since when no command runs; nothing while one does.
-    pub(super) idle_since: Option<Instant>,
+    idle_since: Option<Instant>,
     /// Files that differ from what was copied in, counted at the end.
     pub(super) files_changed: u32,
     pub(super) gate: Option<Rc<Gate>>,
@@ -79,6 +79,12 @@ pub(super) struct Session {
     refused_total: u64,
     /// A tripwire of it was seen: it may nothing any more.
     is_frozen: bool,
+    /// A person holds it still.
+    pub(super) is_paused: bool,
+    /// It is held still while its workspace is copied for a checkpoint.
+    pub(super) is_copied: bool,
+    /// Held while it is paused or resumed: one at a time.
+    pub(super) pausing: Rc<tokio::sync::Mutex<()>>,
     /// What its kill cut, once it was killed, and when that was.
     pub(super) receipt: Option<(Instant, KilledSession)>,
     changed: Rc<Notify>,
@@ -124,6 +130,9 @@ impl Sessions {
             refused: BTreeMap::new(),
             refused_total: 0,
             is_frozen: false,
+            is_paused: false,
+            is_copied: false,
+            pausing: Rc::default(),
             receipt: None,
             changed: Rc::default(),
         };
@@ -300,6 +309,19 @@ impl Session {
         }
     }
 
+    /// Since when it is idle: no command runs in it, and nobody holds it still.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        self.idle_since.filter(|_| !self.is_paused)
+    }
+
+    /// It goes on, and whatever it was idle before is forgotten.
+    pub(super) fn resumed(&mut self) {
+        self.is_paused = false;
+        if self.commands.is_empty() {
+            self.idle_since = Some(Instant::now());
+        }
+    }
+
     pub(super) fn has_command(&self, exec: u64) -> bool {
         self.commands.contains_key(&exec)
     }
@@ -333,6 +355,7 @@ impl Session {
         let (state, cause) = match self.life {
             Life::Starting => ("starting", None),
             Life::Running if self.is_frozen => ("frozen", None),
+            Life::Running if self.is_paused => ("paused", None),
             Life::Running | Life::Ending => ("running", None),
             Life::Ended(cause) => ("ended", Some(cause_name(cause))),
             Life::Killed => ("killed", None),
@@ -344,6 +367,7 @@ impl Session {
         SessionRow {
             session: id.clone(),
             state: state.to_owned(),
+            paused: self.is_paused && !self.life.is_over(),
             cause: cause.map(str::to_owned),
             isolation: self.isolation,
             began_at: self.began_at,

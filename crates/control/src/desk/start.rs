@@ -10,12 +10,12 @@ mod level;
 mod tripwires;
 
 use super::session::Beginning;
-use super::{Desk, finish};
+use super::{Desk, checkpoints, finish};
 use crate::front_door;
 use crate::orders::ProbeResult;
 use anyhow::anyhow;
 use attempt::Attempt;
-pub(super) use level::probed;
+pub(super) use level::{probed, workspace_mode};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
@@ -53,7 +53,8 @@ pub(super) async fn start(
         .map(|(k, v)| (format!("variable {k}"), v.as_str()));
     front_door::check_strings("environment", env, &fingerprints)?;
     let level = level::choose(desk, &wanted).await?;
-    let image = image::find(desk, &wanted).await?;
+    let image = image::find(desk, &wanted, level.isolation).await?;
+    let origin = checkpoints::origin(desk, caller, &wanted).await?;
     let session = new_id()?;
     let begun = begin(desk, &session, &wanted, (&level, image)).await?;
     let beginning = Beginning {
@@ -72,7 +73,7 @@ pub(super) async fn start(
         wanted: &wanted,
         isolation,
     };
-    match attempt.build(given, &fingerprints).await {
+    match attempt.build(given, origin, &fingerprints).await {
         Ok(hidden) => {
             if !desk.sessions.started(&session) {
                 finish::undo(desk, &session).await;
@@ -167,7 +168,8 @@ fn tenant() -> Result<TenantName, Failure> {
 }
 
 /// Ends the session when its wall time is over, or when it was idle too long. Idle means that no
-/// command runs: a working job is never killed for being quiet.
+/// command runs: a working job is never killed for being quiet, nor is one that is paused. Wall
+/// time goes on in a pause: nothing holds a machine's memory for longer than its grant says.
 fn watch_time(desk: &Rc<Desk>, session: &SessionId, limits: &Limits) {
     let (desk, session) = (Rc::clone(desk), session.clone());
     let wall = Duration::from_secs(limits.wall_seconds);
@@ -185,7 +187,8 @@ fn watch_time(desk: &Rc<Desk>, session: &SessionId, limits: &Limits) {
 /// Waits until no command has run for that long.
 async fn idle_longer_than(desk: &Desk, session: &SessionId, idle: Duration) {
     loop {
-        let since = desk.sessions.with(session, |row| row.idle_since).flatten();
+        let since = desk.sessions.with(session, |row| row.idle_since());
+        let since = since.flatten();
         let left = since.map_or(idle, |since| idle.saturating_sub(since.elapsed()));
         if left.is_zero() {
             return;
@@ -196,7 +199,7 @@ async fn idle_longer_than(desk: &Desk, session: &SessionId, idle: Duration) {
 }
 
 /// 128 random bits in lower-case base32.
-fn new_id() -> Result<SessionId, Failure> {
+pub(super) fn new_id() -> Result<SessionId, Failure> {
     let mut random = [0_u8; 16];
     getrandom::fill(&mut random).map_err(|e| internal(&e.into()))?;
     let text = data_encoding::BASE32_NOPAD
@@ -206,7 +209,7 @@ fn new_id() -> Result<SessionId, Failure> {
 }
 
 /// Unix seconds, for what people are shown. Nothing is decided by it.
-fn unix_seconds() -> u64 {
+pub(super) fn unix_seconds() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     u64::try_from(now.tv_sec).unwrap_or_default()
 }

@@ -10,7 +10,7 @@
 
 use super::gates::Gate;
 use super::start::{internal, out_of_turn};
-use super::{Desk, porters};
+use super::{Desk, pause, porters};
 use crate::orders::{
     GateRequest, LauncherReply, LauncherRequest, Order, PorterJob, PorterReply, ReturnOrder,
     Returned, WorkspaceOrder, WorkspaceWay,
@@ -130,6 +130,8 @@ pub(super) async fn bring_last(desk: &Desk, session: &SessionId) -> anyhow::Resu
     if let Some(gate) = gate.flatten() {
         gate.tell(&GateRequest::CloseWayOut, &[]).await?;
     }
+    let awake = pause::let_go(desk, session).await;
+    awake.map_err(|failure| anyhow!(failure.message))?;
     let brought = bring(desk, session, Returned::Last).await;
     if let Err(error) = brought {
         forget(desk, session, Returned::Last).await;
@@ -168,6 +170,8 @@ pub(super) async fn bring_at_end(desk: &Desk, session: &SessionId, cause: EndCau
 
 /// Brings a running machine's workspace out to be looked at. Whoever has looked says [`forget`].
 pub(super) async fn bring_seen(desk: &Desk, session: &SessionId) -> Result<OwnedFd, Failure> {
+    // Its agent stands still with all the rest.
+    pause::check_awake(desk, session)?;
     let claimed = desk
         .sessions
         .with(session, |row| !std::mem::replace(&mut row.is_seen, true));

@@ -68,7 +68,7 @@ pub(super) async fn stream(
 }
 
 /// What a session has in its workspace, and whether that was brought out to be looked at once.
-async fn changed(desk: &Desk, session: &SessionId) -> Result<(OwnedFd, bool), Failure> {
+pub(super) async fn changed(desk: &Desk, session: &SessionId) -> Result<(OwnedFd, bool), Failure> {
     let about = |row: &mut Session| (row.carried.is_some(), row.life);
     let known = desk.sessions.with(session, about);
     if known == Some((true, Life::Ending)) {
@@ -86,24 +86,9 @@ async fn changed(desk: &Desk, session: &SessionId) -> Result<(OwnedFd, bool), Fa
     let open = LauncherRequest::OpenWorkspace {
         session: session.clone(),
     };
-    let (reply, given) = desk
-        .launcher
-        .ask(&open, &[])
-        .await
-        .map_err(|e| internal(&e))?;
+    let (reply, given) = desk.launcher.ask_for(&open, &[]).await?;
     let changed = match reply {
         LauncherReply::Workspace => given.into_iter().next(),
-        LauncherReply::Failed {
-            code,
-            message,
-            hint,
-        } => {
-            return Err(Failure {
-                code,
-                message,
-                hint,
-            });
-        }
         _ => None,
     };
     let changed = changed.ok_or_else(|| internal(&anyhow!("no workspace directory came")))?;

@@ -42,6 +42,7 @@ enum Outgoing {
     Question(Box<Question>),
     Unlock(Ticket, Receipt),
     Mint(Ticket, RecordSeq, u32),
+    Cut,
     Outcome(Box<Outcome>),
     Refused(Box<WireRefusal>),
 }
@@ -78,6 +79,11 @@ impl NotaryPort {
             refusals,
         };
         (Arc::new(port), revocations)
+    }
+
+    /// What was revoked is cut.
+    pub(super) fn tell_cut(&self) {
+        self.send_later(Outgoing::Cut);
     }
 
     fn ticket(&self) -> Ticket {

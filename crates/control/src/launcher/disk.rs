@@ -167,6 +167,15 @@ fn judge(used: Vec<(SessionId, u64, u64)>, low: bool) -> Vec<Over> {
     over.collect()
 }
 
+/// Whether so many bytes fit, and the disk does not run low then.
+pub(super) fn has_room(directory: &Path, bytes: u64) -> bool {
+    // What can't be asked shows when it is written.
+    rustix::fs::statvfs(directory).is_ok_and(|space| {
+        let of = |blocks: u64| blocks.saturating_mul(space.f_frsize);
+        of(space.f_bavail) >= bytes.saturating_add(FREE_MIN.min(of(space.f_blocks) / 20))
+    })
+}
+
 pub(super) fn runs_low(directory: &Path) -> bool {
     // What can't be asked is not low; the record itself fails closed.
     let Ok(space) = rustix::fs::statvfs(directory) else {

@@ -10,12 +10,13 @@ use anyhow::Context;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use torno_control_api::images::Held;
 use torno_policy::names::SessionId;
 use torno_sandbox::{CgroupHost, SandboxId};
 
 /// Beside the sessions' directories; no session is called so.
-const AHEAD: &str = ".ahead";
+pub(super) const AHEAD: &str = ".ahead";
 /// In an entry: the session that claimed it.
 const SESSION: &str = "session";
 /// In an entry until the claim: the empty directory that the sandbox has as its workspace.
@@ -38,7 +39,11 @@ pub(super) fn written(directory: &Path) -> anyhow::Result<BTreeSet<String>> {
 pub(super) struct Journal {
     directory: PathBuf,
     cgroups: CgroupHost,
+    /// The sandboxes that somebody holds.
+    living: Living,
 }
+
+type Living = Arc<Mutex<BTreeSet<SandboxId>>>;
 
 /// One sandbox in it, for as long as this lives.
 pub(super) struct Entry {
@@ -48,6 +53,7 @@ pub(super) struct Entry {
     groups: Vec<PathBuf>,
     /// What it is made of.
     image: Option<Held>,
+    living: Living,
 }
 
 impl Journal {
@@ -58,6 +64,7 @@ impl Journal {
         Ok(Self {
             directory: own,
             cgroups,
+            living: Living::default(),
         })
     }
 
@@ -72,12 +79,32 @@ impl Journal {
         let path = self.directory.join(name);
         make(&path).with_context(|| format!("`{}`", path.display()))?;
         let groups = self.cgroups.groups_of(&id);
+        lock(&self.living).insert(id.clone());
         Ok(Entry {
             id,
             path,
             groups,
             image: None,
+            living: Arc::clone(&self.living),
         })
+    }
+
+    /// Entries that nobody holds any more: something of their sandbox could not be ended.
+    pub(super) fn left(&self) -> anyhow::Result<Vec<(SandboxId, PathBuf)>> {
+        let mut left = Vec::new();
+        for entry in std::fs::read_dir(&self.directory).context("the journal")? {
+            let entry = entry?;
+            let id = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| SandboxId::parse(name).ok());
+            // Asked after the listing: one that is entered meanwhile is not in it.
+            if let Some(id) = id.filter(|id| !lock(&self.living).contains(id)) {
+                left.push((id, entry.path()));
+            }
+        }
+        left.sort();
+        Ok(left)
     }
 }
 
@@ -118,6 +145,14 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
+        self.end();
+        // Last: until then it is not what somebody forgot.
+        lock(&self.living).remove(&self.id);
+    }
+}
+
+impl Entry {
+    fn end(&self) {
         if self.groups.iter().any(|group| group.exists()) {
             // A process of it could not be ended. Forgotten here, nobody would ever look for it.
             tracing::error!(
@@ -133,6 +168,11 @@ impl Drop for Entry {
             );
         }
     }
+}
+
+/// The set is consistent after every statement, so a poisoned lock is still good.
+fn lock(living: &Living) -> MutexGuard<'_, BTreeSet<SandboxId>> {
+    living.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn make(path: &Path) -> std::io::Result<()> {
@@ -161,8 +201,12 @@ mod tests {
         let id = entry.id().to_string();
         // What the kernel could not end in time.
         std::fs::create_dir(hierarchy.path().join(format!("torno-{id}"))).unwrap();
+        assert_eq!(journal.left().unwrap(), []);
+        let named = entry.id().clone();
         drop(entry);
         assert_eq!(written(dir.path()).unwrap(), BTreeSet::from([id]));
+        let left = journal.left().unwrap().into_iter();
+        assert_eq!(left.map(|(id, _)| id).collect::<Vec<_>>(), [named]);
     }
 
     #[test]

@@ -3,10 +3,11 @@
 //! install phase. What lies in them was written by workloads: it is walked by handle, and no link
 //! is followed.
 
+mod leftovers;
 mod returned;
 
 use super::over::Over;
-use super::removal::remove_tree;
+use super::removal::{Removals, remove_tree};
 use super::sandboxes::Failed;
 use anyhow::{Context, ensure};
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, Uid};
@@ -48,6 +49,8 @@ pub(super) struct Places {
     over: Over,
     /// Sessions that ended and whose copy was kept.
     kept: BTreeSet<SessionId>,
+    /// What is on its way out.
+    removals: Removals,
 }
 
 impl Places {
@@ -62,7 +65,13 @@ impl Places {
             root,
             over: Over::default(),
             kept: BTreeSet::new(),
+            removals: Removals::default(),
         })
+    }
+
+    /// Where all of them lie.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
     }
 
     fn path(&self, session: &SessionId, phase: Phase) -> PathBuf {
@@ -196,14 +205,9 @@ impl Places {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             moved => moved.map_err(|e| Failed::internal(&format!("`{}`: {e}", path.display())))?,
         }
-        let (done, is_done) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            if let Err(error) = remove_left(&aside, COPYING_WAIT) {
-                tracing::error!("`{}`: {error}; the next start removes it", aside.display());
-            }
-            // A caller that no longer waits does not need to know.
-            let _ = done.send(());
-        });
+        let is_done = self
+            .removals
+            .begin(aside, |aside| remove_left(aside, COPYING_WAIT));
         // Most are small and gone by now; a large one is emptied while others are served.
         let _ = is_done.recv_timeout(REMOVAL_WAIT);
         Ok(())
@@ -214,6 +218,11 @@ impl Places {
         let directory = &self.directory;
         self.kept.retain(|id| directory.join(id.as_str()).exists());
         self.kept.insert(session.clone());
+    }
+
+    /// What is on its way out.
+    pub(super) fn removals(&self) -> Removals {
+        self.removals.clone()
     }
 
     /// The directories of sessions whose copy was kept, oldest first.
@@ -248,12 +257,18 @@ impl Places {
             }
             copies.sort();
             for (_, path) in copies.iter().take(copies.len().saturating_sub(KEPT_MAX)) {
-                remove_tree(path)?;
+                self.removals.now(path, &aside(path))?;
             }
             Ok(())
         };
         drop_old().map_err(|e| Failed::internal(&format!("old workspace copies: {e:#}")))
     }
+}
+
+/// Where an old copy goes before it is emptied: who reads it meanwhile finds it whole or gone.
+pub(super) fn aside(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".removed-{name}-old"))
 }
 
 /// The directory of a phase's workspace, in the session's.
@@ -265,7 +280,7 @@ fn name_of(phase: Phase) -> &'static str {
 }
 
 /// Makes a directory that may be there already, and opens it, not through a link. ATTACK: 149
-fn make_directory(at: BorrowedFd<'_>, name: &str) -> anyhow::Result<OwnedFd> {
+pub(super) fn make_directory(at: BorrowedFd<'_>, name: &str) -> anyhow::Result<OwnedFd> {
     match rustix::fs::mkdirat(at, name, Mode::from_raw_mode(0o700)) {
         Err(error) if error != rustix::io::Errno::EXIST => {
             return Err(error).context("the session's directory");
@@ -296,7 +311,10 @@ pub(super) fn open_directory(path: &Path) -> anyhow::Result<OwnedFd> {
     open_at(rustix::fs::CWD, path).with_context(|| format!("`{}`", path.display()))
 }
 
-fn open_at<P: rustix::path::Arg>(at: BorrowedFd<'_>, path: P) -> rustix::io::Result<OwnedFd> {
+pub(super) fn open_at<P: rustix::path::Arg>(
+    at: BorrowedFd<'_>,
+    path: P,
+) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(at, path, flags, Mode::empty())
 }

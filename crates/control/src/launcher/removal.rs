@@ -3,10 +3,58 @@
 //! descriptor is held, whatever the depth; the way back is `..`, which nobody alive can move.
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The trees that are being emptied beside the loop, or will be.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Removals(Arc<Mutex<BTreeSet<PathBuf>>>);
+
+impl Removals {
+    /// Empties a tree in a thread of its own, and does not wait. What fails is left to `torno gc`
+    /// and to the next start.
+    pub(super) fn begin(&self, path: PathBuf, remove: fn(&Path) -> io::Result<()>) -> Receiver<()> {
+        let (done, is_done) = channel();
+        let going = self.clone();
+        going.all().insert(path.clone());
+        std::thread::spawn(move || {
+            if let Err(error) = remove(&path) {
+                tracing::error!("`{}`: {error}; `torno gc` removes it", path.display());
+            }
+            going.all().remove(&path);
+            // A caller that no longer waits does not need to know.
+            let _ = done.send(());
+        });
+        is_done
+    }
+
+    /// Moves a tree aside in one step and empties it, in the caller's own thread.
+    pub(super) fn now(&self, from: &Path, aside: &Path) -> io::Result<()> {
+        self.all().insert(aside.to_owned());
+        let removed = match std::fs::rename(from, aside) {
+            // Somebody else was faster.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            moved => moved.and_then(|()| remove_tree(aside)),
+        };
+        self.all().remove(aside);
+        removed
+    }
+
+    /// Whether it is being emptied.
+    pub(super) fn contains(&self, path: &Path) -> bool {
+        self.all().contains(path)
+    }
+
+    /// The set is consistent after every statement, so a poisoned lock is still good.
+    fn all(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Removes the directory and everything in it; one that is not there is gone already.
 pub(super) fn remove_tree(path: &Path) -> io::Result<()> {

@@ -8,6 +8,7 @@ mod probes;
 
 pub(super) use super::failed::Failed;
 
+use super::checkpoints::Checkpoints;
 use super::disk::{DiskWatch, runs_low};
 use super::images::Images;
 use super::journal::{self, Entry, Journal};
@@ -15,25 +16,24 @@ use super::kvm::Kvm;
 use super::machines::Machines;
 use super::places::{self, Places};
 use super::ranges::{Range, Ranges};
-use super::removal::remove_tree;
 use super::shape;
 use super::spare_network::SpareNetwork;
 use super::spare_sandbox::SpareSandboxes;
 use super::templates::Templates;
-use crate::orders::{ProbeResult, SandboxOrder, SandboxReady, Start};
+use crate::orders::{LauncherReply, ProbeResult, SandboxOrder, SandboxReady, Start};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::Instant;
 use torno_control_api::images::Held;
-use torno_policy::grant::WorkspaceMode;
+use torno_policy::grant::{Image, Isolation, WorkspaceMode};
 use torno_policy::names::SessionId;
 use torno_policy::standing::Phase;
 use torno_sandbox::{
-    Entrances, Handle, HostFacts, Paths, Plan, Refusal, Rights, SandboxId, SandboxSpec, Started,
-    VerifiedGuest,
+    CgroupHost, Entrances, Handle, HostFacts, Paths, Plan, Refusal, Rights, SandboxId, SandboxSpec,
+    Started, VerifiedGuest,
 };
 
 /// How often a sandbox's first process is looked at.
@@ -54,14 +54,13 @@ pub(super) struct StartedSandbox {
 /// Every sandbox.
 pub(super) struct Sandboxes {
     pub(super) places: Places,
+    pub(super) checkpoints: Checkpoints,
     disk: DiskWatch,
     /// For the next start.
     pub(super) network: SpareNetwork,
-    /// For the next sessions.
     pub(super) spares: SpareSandboxes,
-    /// For the machines among them.
     pub(super) templates: Templates,
-    journal: Journal,
+    pub(super) journal: Journal,
     guest: Result<VerifiedGuest, String>,
     facts: HostFacts,
     live: BTreeMap<SessionId, Life>,
@@ -128,8 +127,10 @@ impl Sandboxes {
             tracing::warn!("sandbox {left} of an earlier life was still there; removed");
         }
         let rights = facts.rights.clone().ok();
+        let root = rights == Some(Rights::Root);
         Ok(Self {
-            places: Places::new(start.directory.clone(), rights == Some(Rights::Root))?,
+            places: Places::new(start.directory.clone(), root)?,
+            checkpoints: Checkpoints::new(start.checkpoints.clone(), root)?,
             disk,
             guest: load_guest(&start.guest),
             network: SpareNetwork::new(nft),
@@ -144,6 +145,22 @@ impl Sandboxes {
             kvm: Kvm::new(start.kvm),
             images: Images::new(start.images.clone()),
         })
+    }
+
+    /// What a document's image stands for, and whether a sandbox of that level can be made of it
+    /// now: a machine's disk may have to be made first.
+    pub(super) fn find_image(
+        &mut self,
+        image: &Image,
+        isolation: Isolation,
+    ) -> Result<LauncherReply, Failed> {
+        let digest = self.images.find(image)?;
+        let is_there = match &self.facts.machine {
+            Some(parts) if isolation.is_machine() => self.images.has_disk(&digest, parts)?,
+            // Without its parts no machine is made, and the plan says so.
+            Some(_) | None => true,
+        };
+        Ok(LauncherReply::Image { digest, is_there })
     }
 
     /// Starts a sandbox, or gives the session one of its shape that was made ahead.
@@ -223,6 +240,16 @@ impl Sandboxes {
         self.places.open(session, Phase::Locked)
     }
 
+    /// Sessions that have a sandbox.
+    pub(super) fn live_sessions(&self) -> BTreeSet<SessionId> {
+        self.live.keys().cloned().collect()
+    }
+
+    /// Where groups lie.
+    pub(super) fn cgroups(&self) -> &CgroupHost {
+        &self.facts.cgroups
+    }
+
     fn guest(&self) -> Result<VerifiedGuest, Failed> {
         self.guest.clone().map_err(|message| Failed {
             code: "guest_unusable".to_owned(),
@@ -247,6 +274,17 @@ impl Sandboxes {
             count(life.found.max(census.alive_before)),
             count(census.alive_after),
         )
+    }
+
+    /// Holds every process of a session's sandbox still, or lets them go on.
+    pub(super) fn hold(&mut self, session: &SessionId, held: bool) -> Result<(), Failed> {
+        let life = self.live.get_mut(session);
+        let life = life.ok_or_else(|| Failed::internal("the session has no sandbox"))?;
+        life.handle.set_frozen(held).map_err(|error| Failed {
+            code: "session_not_held".to_owned(),
+            message: format!("not every process of `{session}` stood still: {error}"),
+            hint: "try again; `torno kill` ends it all the same".to_owned(),
+        })
     }
 
     /// Kills without asking who wants to know.
@@ -293,6 +331,7 @@ impl Sandboxes {
     /// tree takes a while.
     pub(super) fn make_room(&self) {
         let kept = self.places.kept(&self.live);
+        let removals = self.places.removals();
         let removing = std::thread::Builder::new().name("room".to_owned());
         let removed = removing.spawn(move || {
             for path in kept {
@@ -301,7 +340,7 @@ impl Sandboxes {
                     return;
                 }
                 tracing::warn!("the disk runs low: {} goes", path.display());
-                if let Err(error) = remove_tree(&path) {
+                if let Err(error) = removals.now(&path, &places::aside(&path)) {
                     tracing::error!("{}: {error}", path.display());
                 }
             }

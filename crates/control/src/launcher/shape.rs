@@ -200,7 +200,7 @@ impl Shape {
             uid_base: identity.uid_base,
             guest,
             guest_arguments,
-            image: identity.image.map(images::tree),
+            image: identity.image.map(images::tree).transpose()?,
         })
     }
 }

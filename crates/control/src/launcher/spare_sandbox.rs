@@ -6,7 +6,7 @@ use super::journal::Entry;
 use super::ranges::Range;
 use super::shape::Shape;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -189,7 +189,9 @@ impl SpareSandboxes {
                 template,
             } = job;
             let made = match template {
-                Some(template) => Spare::restore(&template, plan, inputs, &mut watch),
+                // It has time until somebody claims it.
+                Some(template) => Spare::restore(&template, plan, inputs, &mut watch)
+                    .inspect(|_| drop(torno_sandbox::rehearse(link.as_fd()))),
                 None => Spare::make(plan, inputs, &mut watch),
             };
             match made {

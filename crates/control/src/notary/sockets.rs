@@ -13,6 +13,7 @@ use torno_notary_protocol::gate::{GateMessage, NotaryMessage};
 use torno_notary_protocol::operator::{OperatorReply, OperatorRequest};
 use torno_notary_protocol::transit::{self, CredentialInTransit};
 use torno_policy::decision::Reason;
+use torno_policy::names::{Generation, SessionId};
 use zeroize::Zeroizing;
 
 /// LIMIT: messages of all gates that wait; beyond it gates wait in their sockets.
@@ -47,13 +48,22 @@ pub(super) enum Sent {
 
 /// Where frames for one gate wait.
 struct Writer {
+    session: SessionId,
+    generation: Generation,
     queue: mpsc::Sender<Zeroizing<Vec<u8>>>,
     channel: Arc<Channel>,
+    /// How often it was told to cut something, and how often it said that it has.
+    revoked: u64,
+    cut: u64,
 }
 
 /// The gates' sockets.
 pub(super) struct Gates {
     writers: BTreeMap<GateId, Writer>,
+    /// Those that left, until their process has ended.
+    left: BTreeMap<GateId, (SessionId, Generation)>,
+    /// Those of them whose end nobody was asked for yet.
+    lost: Vec<(SessionId, Generation)>,
     next: u64,
     events: mpsc::Sender<FromGate>,
 }
@@ -64,6 +74,8 @@ impl Gates {
         (
             Self {
                 writers: BTreeMap::new(),
+                left: BTreeMap::new(),
+                lost: Vec::new(),
                 next: 1,
                 events,
             },
@@ -72,15 +84,24 @@ impl Gates {
     }
 
     /// Takes a gate's socket. Its number is never used again.
-    pub(super) fn join(&mut self, channel: Channel) -> GateId {
+    pub(super) fn join(
+        &mut self,
+        channel: Channel,
+        session: SessionId,
+        generation: Generation,
+    ) -> GateId {
         let gate = GateId(self.next);
         self.next += 1;
         let channel = Arc::new(channel);
         let (queue, frames) = mpsc::channel(TO_GATE_MAX);
         tokio::spawn(write(Arc::clone(&channel), frames));
         let writer = Writer {
+            session,
+            generation,
             queue,
             channel: Arc::clone(&channel),
+            revoked: 0,
+            cut: 0,
         };
         self.writers.insert(gate, writer);
         tokio::spawn(read(gate, channel, self.events.clone()));
@@ -97,14 +118,62 @@ impl Gates {
         let Ok(frame) = transit::encode_compact(message, credentials) else {
             return Sent::Gone;
         };
-        let Some(writer) = self.writers.get(&gate) else {
+        let Some(writer) = self.writers.get_mut(&gate) else {
             return Sent::Gone;
         };
         match writer.queue.try_send(frame) {
-            Ok(()) => Sent::Queued,
+            Ok(()) => {
+                writer.revoked += u64::from(matches!(message, NotaryMessage::Revoke { .. }));
+                Sent::Queued
+            }
             Err(mpsc::error::TrySendError::Full(_)) => Sent::Full,
             Err(mpsc::error::TrySendError::Closed(_)) => Sent::Gone,
         }
+    }
+
+    /// The gate says that it has cut what it was told to; false when it was told nothing more.
+    #[must_use]
+    pub(super) fn heard_cut(&mut self, gate: GateId) -> bool {
+        let Some(writer) = self.writers.get_mut(&gate) else {
+            return true;
+        };
+        writer.cut += 1;
+        writer.cut <= writer.revoked
+    }
+
+    /// How often the gate was told to cut something; nothing when it has done all of it, or ended.
+    pub(super) fn cutting(&self, gate: GateId) -> Option<u64> {
+        match self.writers.get(&gate) {
+            Some(writer) => (writer.cut < writer.revoked).then_some(writer.revoked),
+            None => self.left.contains_key(&gate).then_some(u64::MAX),
+        }
+    }
+
+    /// Whether the gate has cut what it was told to at that count, or has ended.
+    pub(super) fn has_cut(&self, gate: GateId, count: u64) -> bool {
+        match self.writers.get(&gate) {
+            Some(writer) => writer.cut >= count,
+            None => !self.left.contains_key(&gate),
+        }
+    }
+
+    /// The session's gates that left and may live: they can't be told anything.
+    pub(super) fn leaving(&self, session: &SessionId) -> Vec<GateId> {
+        let of_session = self.left.iter().filter(|(_, (of, _))| of == session);
+        of_session.map(|(gate, _)| *gate).collect()
+    }
+
+    /// Those that left since this was asked: their processes are to be ended.
+    pub(super) fn lost(&mut self) -> Vec<(SessionId, Generation)> {
+        std::mem::take(&mut self.lost)
+    }
+
+    /// Processes of gates have ended: of a session or of all, of a generation or of each.
+    pub(super) fn ended(&mut self, session: Option<&SessionId>, generation: Option<Generation>) {
+        self.left.retain(|_, (of, its)| {
+            session.is_some_and(|session| session != of)
+                || generation.is_some_and(|generation| generation != *its)
+        });
     }
 
     /// Whether the gate has not left. What one sent before it left is nobody's word.
@@ -117,6 +186,9 @@ impl Gates {
     pub(super) fn leave(&mut self, gate: GateId) {
         if let Some(writer) = self.writers.remove(&gate) {
             writer.channel.close();
+            let name = (writer.session, writer.generation);
+            self.left.insert(gate, name.clone());
+            self.lost.push(name);
         }
     }
 }
@@ -240,9 +312,10 @@ mod tests {
         // ATTACK: 163
         let story = async {
             let (mut gates, mut events) = Gates::new();
-            let [(greedy, flood), (modest, asker)] = [(), ()].map(|()| {
+            let [(greedy, flood), (modest, asker)] = ['b', 'c'].map(|last| {
                 let (ours, theirs) = pair().unwrap();
-                let gate = gates.join(Channel::new(ours).unwrap());
+                let session = SessionId::parse(&format!("{}{last}", "a".repeat(25))).unwrap();
+                let gate = gates.join(Channel::new(ours).unwrap(), session, Generation(1));
                 (gate, Channel::new(theirs).unwrap())
             });
             let frame = transit::encode_compact(&GateMessage::Report(Vec::new()), &[]).unwrap();

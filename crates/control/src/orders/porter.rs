@@ -17,6 +17,14 @@ pub(crate) enum PorterJob {
         /// Only these files; nothing means all.
         only: Option<Vec<String>>,
     },
+    /// Copy the first directory, which a session had, into the second, searching and hiding on the
+    /// way; once this is answered it is on the disk.
+    Checkpoint {
+        /// What to look for.
+        fingerprints: Vec<torno_notary_protocol::desk::Fingerprint>,
+        /// Bytes that may be copied.
+        bytes_max: u64,
+    },
     /// Write the baseline of the one directory to the second descriptor.
     Note,
     /// Count what changed: changed, baseline.
@@ -75,6 +83,8 @@ pub(crate) enum PorterReply {
         hidden: Vec<(String, String)>,
         /// Entries that were left out (sockets, devices, FIFOs).
         left_out: Vec<String>,
+        /// Bytes of the files that were found.
+        bytes: u64,
     },
     /// Compared or applied.
     Done {

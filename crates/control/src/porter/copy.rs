@@ -21,6 +21,8 @@ pub(super) struct Rules {
     /// Only these files, all that lies below `dir/**`, and the directories above; nothing means
     /// everything.
     pub(super) only: Option<Vec<String>>,
+    /// What bounds the bytes, for who must change it.
+    pub(super) limit: &'static str,
 }
 
 impl Rules {
@@ -40,50 +42,131 @@ impl Rules {
 /// What was found on the way.
 #[derive(Default)]
 struct Found {
-    hidden: Vec<(String, String)>,
-    left_out: Vec<String>,
-    baseline: Baseline,
+    hidden: Listed<(String, String)>,
+    left_out: Listed<String>,
+    /// Where one is wanted.
+    baseline: Option<Baseline>,
     bytes: u64,
     vault_value: Option<(String, String)>,
 }
 
-/// Copies `source` into the empty `target` and writes the baseline.
+impl Found {
+    fn hide(&mut self, path: &str, what: String) {
+        self.hidden.push(path, (path.to_owned(), what));
+    }
+
+    fn keep(&mut self, path: &str, entry: BaselineEntry) {
+        if let Some(baseline) = &mut self.baseline {
+            baseline.insert(path.to_owned(), entry);
+        }
+    }
+
+    fn copied(self, bytes: u64) -> PorterReply {
+        let not_listed = |rest| (rest, "not listed".to_owned());
+        PorterReply::Copied {
+            hidden: self.hidden.told(not_listed),
+            left_out: self.left_out.told(|rest| rest),
+            bytes,
+        }
+    }
+}
+
+/// LIMIT: bytes of what is told of a kind, so that a reply takes it: a packet is 128 KiB, and each
+/// path may be told with a reason.
+const LISTED_BYTES_MAX: usize = 24 << 10;
+/// LIMIT: entries of it, for what each takes beside its text.
+const LISTED_MAX: usize = 512;
+
+/// What a person is told of, as far as a reply takes it, and how much more there was.
+struct Listed<T> {
+    first: Vec<T>,
+    bytes: usize,
+    more: usize,
+}
+
+impl<T> Default for Listed<T> {
+    fn default() -> Self {
+        Self {
+            first: Vec::new(),
+            bytes: 0,
+            more: 0,
+        }
+    }
+}
+
+impl<T> Listed<T> {
+    fn push(&mut self, path: &str, told: T) {
+        // As JSON writes them (RFC 8259 §7): a control character takes six times its bytes.
+        let written = |byte: u8| {
+            if byte < 0x20 || b"\"\\".contains(&byte) {
+                6
+            } else {
+                1
+            }
+        };
+        let bytes: usize = path.bytes().map(written).sum();
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes > LISTED_BYTES_MAX || self.first.len() == LISTED_MAX {
+            self.more += 1;
+        } else {
+            self.first.push(told);
+        }
+    }
+
+    /// All of it; `rest` writes the last line where it is not.
+    fn told(mut self, rest: impl FnOnce(String) -> T) -> Vec<T> {
+        if self.more > 0 {
+            self.first.push(rest(format!("… and {} more", self.more)));
+        }
+        self.first
+    }
+}
+
+/// What a name and its inode take beside a file's content.
+const ENTRY_BYTES: u64 = 512;
+
+/// Copies `source` into the empty `target` and writes the baseline, where one is wanted.
 pub(super) fn copy_in(
     source: &OwnedFd,
     target: &OwnedFd,
-    baseline: OwnedFd,
+    baseline: Option<OwnedFd>,
     rules: &Rules,
 ) -> anyhow::Result<PorterReply> {
     let searcher = Searcher::new(&rules.fingerprints);
-    let mut found = Found::default();
+    let mut found = Found {
+        baseline: baseline.is_some().then(Baseline::new),
+        ..Found::default()
+    };
     tree::walk(source, &mut |path, entry| {
         if found.vault_value.is_some() || !rules.wants(path) {
             return Ok(());
         }
+        let content = match &entry {
+            Entry::File { bytes, .. } => *bytes,
+            Entry::Directory | Entry::Link(_) | Entry::Special => 0,
+        };
+        found.bytes = found
+            .bytes
+            .saturating_add(content.saturating_add(ENTRY_BYTES));
+        ensure!(
+            found.bytes <= rules.bytes_max,
+            "the workspace is larger than {} ({} bytes); raise it or work in a smaller directory",
+            rules.limit,
+            rules.bytes_max
+        );
         match entry {
             Entry::Directory => rustix::fs::mkdirat(target, path, Mode::from_raw_mode(0o700))
                 .with_context(|| format!("can't make `{path}`")),
             Entry::Link(to) => {
-                found.baseline.insert(path.to_owned(), link_entry(&to));
+                found.keep(path, link_entry(&to));
                 rustix::fs::symlinkat(&*to, target, path)
                     .with_context(|| format!("can't link `{path}`"))
             }
             Entry::Special => {
-                found.left_out.push(path.to_owned());
+                found.left_out.push(path, path.to_owned());
                 Ok(())
             }
-            Entry::File {
-                mut file,
-                bytes,
-                mode,
-            } => {
-                found.bytes = found.bytes.saturating_add(bytes);
-                ensure!(
-                    found.bytes <= rules.bytes_max,
-                    "the workspace is larger than limits.disk ({} bytes); raise it or work in a \
-                     smaller directory",
-                    rules.bytes_max
-                );
+            Entry::File { mut file, mode, .. } => {
                 if admit(path, &mut file, &searcher, &mut found)? {
                     copy_file(path, file, mode, target, &mut found)?;
                 }
@@ -94,12 +177,11 @@ pub(super) fn copy_in(
     if let Some((place, credential)) = found.vault_value {
         return Ok(PorterReply::VaultValue { place, credential });
     }
-    let mut baseline = File::from(baseline);
-    serde_json::to_writer(&mut baseline, &found.baseline).context("baseline")?;
-    Ok(PorterReply::Copied {
-        hidden: found.hidden,
-        left_out: found.left_out,
-    })
+    if let (Some(file), Some(entries)) = (baseline, &found.baseline) {
+        serde_json::to_writer(&mut File::from(file), entries).context("baseline")?;
+    }
+    let bytes = found.bytes;
+    Ok(found.copied(bytes))
 }
 
 /// Looks through a tree that is bound, not copied.
@@ -115,17 +197,14 @@ pub(super) fn search(
                 // A bound file can't be hidden here; mounts do that. Either way it is named.
                 admit(path, &mut file, &searcher, &mut found)?;
             }
-            Entry::Special => found.left_out.push(path.to_owned()),
+            Entry::Special => found.left_out.push(path, path.to_owned()),
             Entry::File { .. } | Entry::Directory | Entry::Link(_) => {}
         }
         Ok(())
     })?;
     match found.vault_value {
         Some((place, credential)) => Ok(PorterReply::VaultValue { place, credential }),
-        None => Ok(PorterReply::Copied {
-            hidden: found.hidden,
-            left_out: found.left_out,
-        }),
+        None => Ok(found.copied(0)),
     }
 }
 
@@ -156,13 +235,11 @@ fn admit(
     };
     Ok(match shape {
         Some(Shape::Hidden(what)) => {
-            found.hidden.push((path.to_owned(), what.to_owned()));
+            found.hide(path, what.to_owned());
             false
         }
         Some(Shape::Named(what)) => {
-            found
-                .hidden
-                .push((path.to_owned(), format!("{what} (not hidden)")));
+            found.hide(path, format!("{what} (not hidden)"));
             true
         }
         None => true,
@@ -189,10 +266,7 @@ fn copy_file(
         file.read_to_string(&mut text).with_context(about)?;
         let (clean, removed) = shape::without_userinfo(&text);
         if removed {
-            found.hidden.push((
-                path.to_owned(),
-                "user information in a URL (removed)".to_owned(),
-            ));
+            found.hide(path, "user information in a URL (removed)".to_owned());
         }
         copy.write_all(clean.as_bytes()).with_context(about)?;
         digest = Some(tree::text_digest(&clean));
@@ -204,14 +278,12 @@ fn copy_file(
         Some(digest) => digest,
         None => tree::digest(&mut file).with_context(about)?,
     };
-    found.baseline.insert(
-        path.to_owned(),
-        BaselineEntry {
-            digest,
-            executable,
-            link: false,
-        },
-    );
+    let entry = BaselineEntry {
+        digest,
+        executable,
+        link: false,
+    };
+    found.keep(path, entry);
     Ok(())
 }
 

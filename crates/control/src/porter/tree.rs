@@ -11,6 +11,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// LIMIT: entries of a workspace; more is not a workspace but an archive.
 const ENTRIES_MAX: usize = 1_000_000;
+/// LIMIT: their paths together. Whoever walks keeps them, some twice: a tree of long names must not
+/// take the host's memory.
+const PATHS_BYTES_MAX: usize = 256 << 20;
 /// LIMIT: directories inside each other; the deepest real trees have a few dozen.
 const DEPTH_MAX: usize = 200;
 /// LIMIT: a relative path, as Linux has it (PATH_MAX).
@@ -34,32 +37,51 @@ pub(super) fn walk(
     root: &OwnedFd,
     visit: &mut dyn FnMut(&str, Entry) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let mut left = ENTRIES_MAX;
+    let mut left = Left {
+        entries: ENTRIES_MAX,
+        path_bytes: PATHS_BYTES_MAX,
+    };
     walk_below(root.as_fd(), "", 0, &mut left, visit)
+}
+
+/// What a walk may still find.
+struct Left {
+    entries: usize,
+    path_bytes: usize,
+}
+
+impl Left {
+    fn take(&mut self, path: &str) -> anyhow::Result<()> {
+        ensure!(
+            path.len() <= PATH_BYTES_MAX,
+            "the path `{path}` is longer than 4096 bytes"
+        );
+        let left = self.entries.checked_sub(1);
+        self.entries = left.context("more than a million entries")?;
+        let left = self.path_bytes.checked_sub(path.len());
+        self.path_bytes = left.context("paths that are together longer than 256 MiB")?;
+        Ok(())
+    }
 }
 
 fn walk_below(
     directory: BorrowedFd<'_>,
     prefix: &str,
     depth: usize,
-    left: &mut usize,
+    left: &mut Left,
     visit: &mut dyn FnMut(&str, Entry) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     ensure!(
         depth <= DEPTH_MAX,
         "`{prefix}` lies more than {DEPTH_MAX} directories deep"
     );
-    for name in names(directory, prefix)? {
-        *left = left.checked_sub(1).context("more than a million entries")?;
+    for name in names(directory, prefix, left.entries)? {
         let path = if prefix.is_empty() {
             name.clone()
         } else {
             format!("{prefix}/{name}")
         };
-        ensure!(
-            path.len() <= PATH_BYTES_MAX,
-            "the path `{path}` is longer than 4096 bytes"
-        );
+        left.take(&path)?;
         let about = || format!("`{path}`");
         let stat =
             rustix::fs::statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW).with_context(about)?;
@@ -88,8 +110,8 @@ fn walk_below(
     Ok(())
 }
 
-/// The names of a directory, sorted.
-fn names(directory: BorrowedFd<'_>, prefix: &str) -> anyhow::Result<Vec<String>> {
+/// The names of a directory, sorted; more than so many are refused before they are held.
+fn names(directory: BorrowedFd<'_>, prefix: &str, most: usize) -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory).with_context(|| format!("`{prefix}`"))? {
         let entry = entry.with_context(|| format!("`{prefix}`"))?;
@@ -97,6 +119,7 @@ fn names(directory: BorrowedFd<'_>, prefix: &str) -> anyhow::Result<Vec<String>>
             bail!("a name in `{prefix}` is no UTF-8; rename it");
         };
         if name != "." && name != ".." {
+            ensure!(names.len() < most, "more than a million entries");
             names.push(name.to_owned());
         }
     }
@@ -137,4 +160,43 @@ pub(super) fn digest(mut stream: impl Read) -> std::io::Result<String> {
 /// SHA-256 of a link's target, hex.
 pub(super) fn text_digest(text: &str) -> String {
     data_encoding::HEXLOWER.encode(&Sha256::digest(text.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_bounded_together_and_each() {
+        // ATTACK: 163
+        let mut left = Left {
+            entries: 3,
+            path_bytes: 10,
+        };
+        left.take("12345").unwrap();
+        let said = left.take(&"x".repeat(PATH_BYTES_MAX + 1)).unwrap_err();
+        assert!(said.to_string().contains("longer than 4096"));
+        left.take("12345").unwrap();
+        let said = left.take("1").unwrap_err().to_string();
+        assert!(said.contains("together"), "{said}");
+        let mut none = Left {
+            entries: 0,
+            path_bytes: 10,
+        };
+        let said = none.take("1").unwrap_err().to_string();
+        assert!(said.contains("a million entries"), "{said}");
+    }
+
+    #[test]
+    fn a_directory_of_too_many_names_is_refused_before_they_are_held() {
+        // ATTACK: 163
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            std::fs::write(directory.path().join(name), "").unwrap();
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let opened = rustix::fs::open(directory.path(), flags, Mode::empty()).unwrap();
+        assert_eq!(names(opened.as_fd(), "", 3).unwrap(), ["a", "b", "c"]);
+        assert!(names(opened.as_fd(), "", 2).is_err());
+    }
 }

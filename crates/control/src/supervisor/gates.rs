@@ -2,7 +2,7 @@
 //! The gates' processes. Ending one is cutting its session off: its sockets die with it.
 
 use super::Supervisor;
-use crate::orders::{FromSupervisor, Start};
+use crate::orders::{FromSupervisor, Keeping, Order, Start};
 use crate::role_channel::send;
 use crate::roles::{Role, uids};
 use crate::spawn::{Spawned, User, spawn};
@@ -22,6 +22,8 @@ pub(super) struct Gates {
 /// One gate's process.
 pub(super) struct Gate {
     child: Child,
+    /// Of what it serves; of one made ahead, the first.
+    generation: Generation,
     /// Kept open: a gate exits when it closes.
     channel: Channel,
 }
@@ -41,13 +43,17 @@ impl Gate {
 }
 
 impl Gates {
-    /// Ends a session's gate; false when it had none.
-    pub(super) fn end(&mut self, session: &SessionId) -> bool {
-        let Some(mut gate) = self.live.remove(session) else {
-            return false;
-        };
+    /// Ends a session's gate; its generation, if it had one.
+    pub(super) fn end(&mut self, session: &SessionId) -> Option<Generation> {
+        let mut gate = self.live.remove(session)?;
         gate.end();
-        true
+        Some(gate.generation)
+    }
+
+    /// Ends a session's gate of this generation; false when that is gone.
+    pub(super) fn end_lost(&mut self, session: &SessionId, generation: Generation) -> bool {
+        let live = self.live.get(session);
+        live.is_some_and(|gate| gate.generation == generation) && self.end(session).is_some()
     }
 
     /// [`Self::end`] for all: first the signals, then the waiting.
@@ -60,14 +66,16 @@ impl Gates {
         }
     }
 
-    /// Removes ended gates and names their sessions.
-    pub(super) fn reap(&mut self) -> Vec<SessionId> {
-        let gone: Vec<_> = self
-            .live
-            .iter_mut()
-            .filter_map(|(session, gate)| gate.has_ended().then(|| session.clone()))
+    /// Removes ended gates and names them.
+    pub(super) fn reap(&mut self) -> Vec<(SessionId, Generation)> {
+        let live = self.live.iter_mut();
+        let gone: Vec<_> = live
+            .filter_map(|(session, gate)| {
+                let name = (session.clone(), gate.generation);
+                gate.has_ended().then_some(name)
+            })
             .collect();
-        for session in &gone {
+        for (session, _) in &gone {
             self.live.remove(session);
         }
         gone
@@ -75,6 +83,44 @@ impl Gates {
 }
 
 impl Supervisor {
+    /// A gate that has no notary any more, by its own doing or the notary's. What it was released
+    /// ends with its process.
+    pub(super) async fn end_lost(&mut self, order: Order) -> anyhow::Result<()> {
+        let Order::EndLostGate {
+            session,
+            generation,
+        } = order
+        else {
+            anyhow::bail!("the notary orders nothing but the end of what it lost");
+        };
+        if self.gates.end_lost(&session, generation) {
+            return self.gate_left(session, generation).await;
+        }
+        // It ended before its notary saw that it had left: who waits for it hears so again.
+        let left = FromSupervisor::GateLeft {
+            session,
+            generation,
+        };
+        send(self.channel(Role::Notary)?, &left, &[]).await
+    }
+
+    /// Tells who holds something for a gate that it ended.
+    pub(super) async fn gate_left(
+        &self,
+        session: SessionId,
+        generation: Generation,
+    ) -> anyhow::Result<()> {
+        let left = FromSupervisor::GateLeft {
+            session,
+            generation,
+        };
+        // The desk first: a sandbox whose gate is gone ends too, and would be the cause.
+        for role in [Role::Desk, Role::Notary, Role::Dialer] {
+            send(self.channel(role)?, &left, &[]).await?;
+        }
+        Ok(())
+    }
+
     /// Gives a session its gate, the one made ahead or a new one, and hands notary, dialer,
     /// launcher and desk their ends. Only now does anybody know which session that gate serves.
     pub(super) async fn spawn_gate(
@@ -93,7 +139,8 @@ impl Supervisor {
             ends.push(ours);
             joining.push((role, theirs));
         }
-        let gate = self.serving(&ends).await?;
+        let mut gate = self.serving(&ends).await?;
+        gate.generation = generation;
         for (role, theirs) in joining {
             let joined = FromSupervisor::GateJoined {
                 session: session.clone(),
@@ -128,6 +175,7 @@ impl Supervisor {
         let user = self.root.then_some(User { uid: id, gid: id });
         let Spawned { child, channel } = spawn(Role::Gate, user, &self.log)?;
         let gate = Gate {
+            generation: Generation(0),
             child,
             channel: Channel::new(channel)?,
         };
@@ -143,6 +191,7 @@ impl Supervisor {
             kvm: false,
             templates: 0,
             owner_uid: 0,
+            checkpoints: Keeping::default(),
             images: "/".into(),
         }));
         send(&gate.channel, &start, &[]).await?;

@@ -25,6 +25,7 @@ pub(super) fn make(paths: &Paths, root: bool) -> anyhow::Result<()> {
     directory(&paths.record(), owned(uids::NOTARY))?;
     directory(&desk_state(paths), owned(uids::DESK))?;
     directory(&paths.sandboxes(), None)?;
+    directory(&paths.checkpoints(), None)?;
     directory(&paths.images(), None)
 }
 

@@ -2,7 +2,7 @@
 //! The porters' processes, by the session whose files they work on: a kill ends them with it, and
 //! so does the end of the daemon.
 
-use std::process::Child;
+use crate::spawn::Spawned;
 use std::time::{Duration, Instant};
 use torno_policy::names::SessionId;
 
@@ -12,11 +12,12 @@ const DEATH_WAIT: Duration = Duration::from_millis(200);
 
 /// Every porter that has not been collected.
 #[derive(Default)]
-pub(super) struct Porters(Vec<(SessionId, Child)>);
+pub(super) struct Porters(Vec<(SessionId, Spawned)>);
 
 impl Porters {
-    pub(super) fn add(&mut self, session: SessionId, child: Child) {
-        self.0.push((session, child));
+    /// Takes one that has its job, with our end of its channel: while that is open, we are there.
+    pub(super) fn add(&mut self, session: SessionId, porter: Spawned) {
+        self.0.push((session, porter));
     }
 
     /// SIGKILL for a session's, or for all, and a short wait for their end. One that a file system
@@ -25,7 +26,7 @@ impl Porters {
         let is_meant = |owner: &SessionId| session.is_none_or(|session| session == owner);
         for (_, porter) in self.0.iter_mut().filter(|(owner, _)| is_meant(owner)) {
             // One that has ended by itself can't be killed, and is collected below.
-            let _ = porter.kill();
+            let _ = porter.child.kill();
         }
         let end = Instant::now() + DEATH_WAIT;
         while self.0.iter().any(|(owner, _)| is_meant(owner)) && Instant::now() < end {
@@ -37,7 +38,7 @@ impl Porters {
     /// Collects those that ended.
     pub(super) fn reap(&mut self) {
         self.0
-            .retain_mut(|(_, porter)| !matches!(porter.try_wait(), Ok(Some(_))));
+            .retain_mut(|(_, porter)| !matches!(porter.child.try_wait(), Ok(Some(_))));
     }
 }
 
@@ -50,8 +51,11 @@ mod tests {
         SessionId::parse(&format!("{}{last}", "a".repeat(25))).unwrap()
     }
 
-    fn sleeper() -> Child {
-        Command::new("sleep").arg("60").spawn().unwrap()
+    fn sleeper() -> Spawned {
+        Spawned {
+            child: Command::new("sleep").arg("60").spawn().unwrap(),
+            channel: torno_control_api::channel::pair().unwrap().0,
+        }
     }
 
     #[test]

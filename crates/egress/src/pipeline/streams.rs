@@ -85,6 +85,7 @@ async fn serve_one(pipeline: &Pipeline, opened: Opened, arrival: &Arrival) {
     match told {
         Told::Whole if !is_served => {
             tokio::select! {
+                biased;
                 () = live.until_cut() => {}
                 () = &mut serving => {}
             }

@@ -9,7 +9,7 @@ use tokio::io::AsyncReadExt as _;
 use torno_guest_protocol::{Frame, GuestMessage, HostDecoder, HostMessage, PROTOCOL_VERSION};
 
 use crate::link::{Reader, Sender};
-use crate::machine::{self, Nobodys};
+use crate::machine::{self, Nobodys, Stage};
 use crate::settings::Settings;
 
 /// Waits, for as long as somebody holds the other end, for what makes this machine a session's, and
@@ -19,15 +19,19 @@ pub(super) async fn renewal(
     decoder: &mut HostDecoder,
     host: &Sender,
     nobodys: Nobodys,
-    settings: &Settings,
+    stage: &Stage<'_>,
 ) -> anyhow::Result<()> {
-    if host.control(&GuestMessage::MachineReady {}).await.is_err() {
-        bail!("the link closed before the machine was anybody's");
-    }
-    let HostMessage::RenewMachine { renewal } = first(link, decoder).await? else {
-        bail!("the host did not say first whose this machine is");
+    let renewal = loop {
+        if host.control(&GuestMessage::MachineReady {}).await.is_err() {
+            bail!("the link closed before the machine was anybody's");
+        }
+        match first(link, decoder).await? {
+            HostMessage::RehearseMachine {} => stage.rehearse().await?,
+            HostMessage::RenewMachine { renewal } => break renewal,
+            _ => bail!("the host did not say first whose this machine is"),
+        }
     };
-    let renewed = nobodys.renew(&renewal, settings);
+    let renewed = nobodys.renew(&renewal, stage.settings);
     if let Err(error) = &renewed {
         let message = machine::complaint(error);
         // A closed link is an end as well.

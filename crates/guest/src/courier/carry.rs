@@ -4,13 +4,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tokio::io::{
     AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, ReadHalf,
     WriteHalf, split,
 };
 use tokio::net::TcpStream;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{Notify, OwnedSemaphorePermit};
 use torno_guest_protocol::{ConnectionId, DATA_BYTES_MAX, Entry, GuestMessage, Stream};
 
 use super::Courier;
@@ -22,18 +23,30 @@ pub(super) struct Carried {
     pub(super) inlet: Inlet,
     pub(super) outlet: Outlet,
     is_cut: AtomicBool,
+    cut: Notify,
 }
 
 impl Carried {
-    /// Sends nothing more; what came before is still written, unless the connection was cut.
+    /// Sends nothing more; what came before is still written. Of a connection that was cut no more
+    /// than its end takes at once: what a far end's last word is comes before a cut.
     pub(super) fn close(&self, reset: bool) {
         if reset {
             self.is_cut.store(true, Ordering::Release);
-            self.inlet.cancel();
+            self.inlet.cut();
+            self.cut.notify_one();
         }
         self.outlet.cancel();
     }
+
+    /// Waits until it was cut and its end had time for what came before.
+    async fn cut_is_over(&self) {
+        self.cut.notified().await;
+        tokio::time::sleep(CUT_WAIT).await;
+    }
 }
+
+// LIMIT: whose end reads what came has taken it by then; whose end doesn't loses it.
+const CUT_WAIT: Duration = Duration::from_millis(200);
 
 /// The workload's end.
 pub(super) trait Local: AsyncRead + AsyncWrite + Send + Unpin + 'static {
@@ -68,11 +81,16 @@ impl Courier {
         let opened = GuestMessage::ConnectionOpened { connection, entry };
         if self.host.control(&opened).await.is_ok() {
             let (mut reader, mut writer) = split(local);
-            let is_broken = tokio::try_join!(
-                self.outward(connection, &carried, &mut reader),
-                self.inward(connection, &carried, &mut writer),
-            )
-            .is_err();
+            let both = async {
+                tokio::try_join!(
+                    self.outward(connection, &carried, &mut reader),
+                    self.inward(connection, &carried, &mut writer),
+                )
+            };
+            let is_broken = tokio::select! {
+                both = both => both.is_err(),
+                () = carried.cut_is_over() => true,
+            };
             let local = reader.unsplit(writer);
             if is_broken || carried.is_cut.load(Ordering::Acquire) {
                 local.reset_on_close();

@@ -119,6 +119,37 @@ async fn a_connection_that_the_host_cuts_is_reset() {
 }
 
 #[tokio::test]
+async fn what_came_before_a_cut_is_read_and_an_end_that_reads_nothing_does_not_hold_it_up() {
+    let mut rig = Rig::new();
+    let mut program = TcpStream::connect(rig.proxy).await.unwrap();
+    assert_eq!(rig.next().await, opened(Entry::Proxy {}));
+    // Both are there before the connection's own task has run.
+    rig.inward(FIRST, b"last word");
+    rig.courier.close(FIRST, true).unwrap();
+    assert_eq!(rig.next().await, closed());
+    let mut word = [0; 9];
+    program.read_exact(&mut word).await.unwrap();
+    assert_eq!(&word, b"last word");
+    let cut = program.read(&mut [0; 1]).await.unwrap_err();
+    assert_eq!(cut.kind(), std::io::ErrorKind::ConnectionReset);
+
+    // Nobody reads at this one's end.
+    let (_silent, local) = tokio::io::duplex(4);
+    let place = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
+    let courier = Arc::clone(&rig.courier);
+    let carried = tokio::spawn(courier.carry(local, Entry::Proxy {}, place));
+    let second = ConnectionId(FIRST.0 + 1);
+    let is_second = |frame: &Frame<GuestMessage>| {
+        matches!(frame, Frame::Control(GuestMessage::ConnectionOpened { connection, .. })
+            if *connection == second)
+    };
+    assert!(is_second(&rig.next().await));
+    rig.inward(second, b"more than it takes");
+    rig.courier.close(second, true).unwrap();
+    carried.await.unwrap();
+}
+
+#[tokio::test]
 async fn a_question_in_a_datagram_goes_like_one_over_tcp() {
     let mut rig = Rig::new();
     let program = UdpSocket::bind("127.0.0.1:0").await.unwrap();

@@ -2,14 +2,15 @@
 //! The machine's own stack, sealed by the rules that seal a namespace of the host elsewhere:
 //! loopback alone, every dial redirected to one listener, all else dropped.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
-use torno_guest_protocol::MachineNetwork;
+use torno_guest_protocol::{MACHINE_TOOLS, MachineNetwork};
 
 /// Where the workload's dials and questions land.
 #[derive(Debug)]
@@ -22,18 +23,20 @@ pub(crate) struct Listeners {
 
 /// Sets the network up and takes its sockets.
 pub(super) fn seal(network: &MachineNetwork) -> anyhow::Result<Listeners> {
-    let rules = Command::new(&network.nft)
-        .args(["-f", "-"])
+    // nft reads `-` from /dev/stdin, which is not there yet.
+    let file = Path::new(MACHINE_TOOLS).join("rules");
+    std::fs::write(&file, &network.rules).context("the rules")?;
+    let (nft, words) = network.nft.split_first().context("no nft")?;
+    let rules = Command::new(nft)
+        .args(words)
+        .arg("-f")
+        .arg(&file)
         .env_clear()
-        .stdin(Stdio::piped())
+        .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();
-    let mut rules = rules.with_context(|| format!("{} does not start", network.nft))?;
-    if let Some(mut stdin) = rules.stdin.take() {
-        // A failed write shows in nft's own status.
-        let _failed = stdin.write_all(network.rules.as_bytes());
-    }
+    let mut rules = rules.with_context(|| format!("{nft} does not start"))?;
     let socket = rustix::net::socket_with(
         AddressFamily::NETLINK,
         SocketType::RAW,

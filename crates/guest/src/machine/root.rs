@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The root directory: the launcher's tree, read-only, with `/usr` from the disk and the places
-//! that may be written to in memory.
+//! The root directory: the launcher's tree, read-only, with places of the disk and those that may
+//! be written to in memory.
 
 use std::ffi::CString;
 use std::io::Write as _;
@@ -9,11 +9,14 @@ use std::os::unix::fs::{OpenOptionsExt as _, chown};
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, mount, mount_bind, mount_change, mount_move, mount_remount,
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
+    mount_bind, mount_change, mount_move, mount_remount, move_mount, open_tree, unmount,
 };
-use torno_guest_protocol::{MACHINE_TREE, MachineFile, MachineMount, MachineSetup};
+use torno_guest_protocol::{
+    MACHINE_DISK, MACHINE_TREE, MachineFile, MachineMount, MachinePlace, MachineSetup,
+};
 
 use crate::settings::Settings;
 
@@ -23,8 +26,7 @@ pub(super) fn enter(disk: &Path, setup: &MachineSetup) -> anyhow::Result<OwnedFd
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let lying_below = rustix::fs::open(tree, flags, Mode::empty()).context("the tree")?;
     mount_bind(tree, tree).context("the tree")?;
-    let system = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
-    mount(disk, tree.join("usr"), "erofs", system, None).context("/usr")?;
+    show(disk, tree, &setup.disk)?;
     for place in &setup.mounts {
         mount_place(tree, place).with_context(|| format!("mount {}", place.destination))?;
     }
@@ -39,6 +41,44 @@ pub(super) fn enter(disk: &Path, setup: &MachineSetup) -> anyhow::Result<OwnedFd
         MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
     )?;
     Ok(lying_below)
+}
+
+/// Mounts places of the disk in the tree, each with the rules of the disk's own mount, which goes
+/// again: nothing else of the disk can be reached. Neither an image's links nor its names lead out
+/// of it.
+fn show(disk: &Path, tree: &Path, places: &[MachinePlace]) -> anyhow::Result<()> {
+    let system = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
+    mount(disk, MACHINE_DISK, "erofs", system, None).context("the disk")?;
+    let [disk, tree] = [Path::new(MACHINE_DISK), tree].map(|top| {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::open(top, flags, Mode::empty())
+    });
+    let (disk, tree) = (disk?, tree?);
+    for place in places {
+        show_one(&disk, &tree, place).with_context(|| format!("`{}` of the disk", place.of))?;
+    }
+    drop(disk);
+    unmount(MACHINE_DISK, UnmountFlags::DETACH).context("the disk")?;
+    Ok(())
+}
+
+fn show_one(disk: &OwnedFd, tree: &OwnedFd, place: &MachinePlace) -> anyhow::Result<()> {
+    let find = |top: &OwnedFd, path: &str| {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let resolve =
+            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let path = if path.is_empty() { "." } else { path };
+        openat2(top, path, flags, Mode::empty(), resolve)
+    };
+    let from = find(disk, &place.of)?;
+    let to = find(tree, &place.at).with_context(|| format!("`{}`", place.at))?;
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    let copy = open_tree(&from, "", flags)?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(&copy, "", &to, "", flags)?;
+    Ok(())
 }
 
 fn mount_place(tree: &Path, place: &MachineMount) -> anyhow::Result<()> {

@@ -21,6 +21,12 @@ fn pid_in(rig: &Rig, name: &str) -> i32 {
         .unwrap()
 }
 
+fn parent(pid: i32) -> i32 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let mut fields = stat.rsplit(')').next().unwrap().split_whitespace();
+    fields.nth(1).unwrap().parse().unwrap()
+}
+
 #[test]
 fn a_kill_reaches_daemons_in_their_own_sessions() {
     // ATTACK: 151, 153
@@ -82,15 +88,7 @@ fn a_killed_keeper_takes_its_family_along_and_no_other() {
     let (_, other) = rig.begin_started(&["sleep", "60"]);
     let (exec, main) = rig.begin_started(&["sh", "-c", &format!("{DAEMON}; exec sleep 60")]);
     let daemon = pid_in(&rig, "daemon");
-    let stat = std::fs::read_to_string(format!("/proc/{main}/stat")).unwrap();
-    let keeper = stat
-        .rsplit(')')
-        .next()
-        .unwrap()
-        .split_whitespace()
-        .nth(1)
-        .unwrap()
-        .to_owned();
+    let keeper = parent(main);
     assert_eq!(rig.shell(&format!("kill -9 {keeper}")).code(), 0);
     match rig.finish(exec).end {
         GuestMessage::ProcessFailed {
@@ -103,6 +101,28 @@ fn a_killed_keeper_takes_its_family_along_and_no_other() {
         !is_alive(daemon) && !is_alive(main)
     });
     assert!(is_alive(other), "the sweep hit another exec");
+    assert_eq!(rig.shell("echo alive").stdout, "alive\n");
+}
+
+#[test]
+fn a_keeper_killed_after_its_programs_end_takes_along_what_was_left_behind() {
+    // ATTACK: 151, 153
+    let mut rig = Rig::start();
+    // What is left behind has no output of the exec's: the end is told before the keeper dies.
+    let quiet = format!("exec >/dev/null 2>&1; {DAEMON}");
+    let left = rig.begin(&["sh", "-c", &quiet], None);
+    assert_eq!(rig.finish(left).code(), 0);
+    let daemon = pid_in(&rig, "daemon");
+    assert_eq!(rig.shell(&format!("kill -9 {}", parent(daemon))).code(), 0);
+    wait_until("the daemon is dead", || !is_alive(daemon));
+    // What is left behind holds the output open: the end comes although its keeper can't tell more.
+    std::fs::remove_file(rig.workspace.path().join("daemon")).unwrap();
+    let (loud, _) = rig.begin_started(&["sh", "-c", DAEMON]);
+    let daemon = pid_in(&rig, "daemon");
+    std::thread::sleep(std::time::Duration::from_millis(400));
+    assert_eq!(rig.shell(&format!("kill -9 {}", parent(daemon))).code(), 0);
+    assert_eq!(rig.finish(loud).code(), 0);
+    wait_until("what held it open is dead", || !is_alive(daemon));
     assert_eq!(rig.shell("echo alive").stdout, "alive\n");
 }
 

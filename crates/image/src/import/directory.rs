@@ -44,12 +44,28 @@ pub fn directory(store: &mut Store, path: &Path) -> Result<(ImageDigest, Packed)
 /// # Errors
 /// [`ImportError`].
 pub fn layer_of(store: &mut Store, archive: PipeReader) -> Result<ImageDigest, ImportError> {
+    let blob = layer_blob(store, archive)?;
+    image_of(store, blob)
+}
+
+/// Takes an archive in, whatever it is.
+pub(crate) fn layer_blob(
+    store: &mut Store,
+    archive: PipeReader,
+) -> Result<(ImageDigest, u64), ImportError> {
     let expected = Expected {
         digest: None,
         size: None,
         bytes_max: LAYER_BYTES_MAX,
     };
-    let (digest, size) = store.put_blob(archive, expected)?;
+    Ok(store.put_blob(archive, expected)?)
+}
+
+/// Makes an image of an archive that was taken in.
+pub(crate) fn image_of(
+    store: &mut Store,
+    (digest, size): (ImageDigest, u64),
+) -> Result<ImageDigest, ImportError> {
     let plain = plain_digest(store, &digest)?;
     make(store, &[(digest, size, plain)], None)
 }

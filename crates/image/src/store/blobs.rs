@@ -127,7 +127,7 @@ impl Store {
     }
 
     /// Drops a blob that is not needed any more.
-    pub(super) fn drop_blob(&self, digest: &ImageDigest) -> Result<(), StoreError> {
+    pub(crate) fn drop_blob(&self, digest: &ImageDigest) -> Result<(), StoreError> {
         let path = self.blob(digest);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(of_file(&path, error)),

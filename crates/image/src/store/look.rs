@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use torno_control_api::images::Shelf;
+use torno_control_api::images::{Held, Shelf};
 use torno_policy::names::{ImageDigest, ImageName};
 
 /// What a look at an image found.
@@ -62,7 +62,7 @@ pub(super) fn listed(directory: &Path) -> Result<Vec<String>, StoreError> {
     Ok(names)
 }
 
-/// Looks at every path, right and byte of an image.
+/// Looks at every path, right and byte of an image, and of its disk where machines have one.
 ///
 /// # Errors
 /// [`StoreError`] when it is not there, or can't be read.
@@ -70,13 +70,25 @@ pub fn verify(shelf: &Shelf, image: &ImageDigest) -> Result<Verdict, StoreError>
     let held = shelf.hold(image)?;
     let manifest = shelf.image(image).join("manifest.json");
     let text = fs::read(&manifest).map_err(|error| of_file(&manifest, error))?;
-    let is_same =
-        digest::of(&text).as_ref() == Some(image) && tree_digest(&held.root)? == held.about.tree;
+    let is_same = digest::of(&text).as_ref() == Some(image)
+        && tree_digest(&held.root)? == held.about.tree
+        && is_its_disk_the_same(&held)?;
     Ok(if is_same {
         Verdict::Same
     } else {
         Verdict::Changed
     })
+}
+
+/// A disk is called by its digest.
+fn is_its_disk_the_same(held: &Held) -> Result<bool, StoreError> {
+    let Some(disk) = held.disk()? else {
+        return Ok(true);
+    };
+    let mut all = Sha256::new();
+    let file = File::open(&disk.path).map_err(|error| of_file(&disk.path, error))?;
+    content(file, &mut all).map_err(|error| of_file(&disk.path, error))?;
+    Ok(digest::of_hash(all) == Some(disk.digest))
 }
 
 /// Paths, kinds, rights, targets and contents of a tree, hashed in the order of their names.

@@ -71,6 +71,9 @@ impl Store {
         {
             let about = self.shelf.about(&image).ok();
             let (made_at, bytes) = about.map_or((0, 0), |about| (about.made_at, about.bytes));
+            let disk = self.shelf.disk(&image)?;
+            let disk = disk.and_then(|disk| fs::metadata(disk.path).ok());
+            let bytes = bytes + disk.map_or(0, |disk| disk.len());
             waiting.push((made_at, image, bytes));
         }
         waiting.sort();

@@ -188,6 +188,27 @@ fn every_change_of_an_image_is_found() {
 }
 
 #[test]
+fn a_machines_disk_is_verified_with_its_image_and_goes_with_it() {
+    let mut ground = ground();
+    let digest = ground.image("hello");
+    ground.shelve(&digest, None).unwrap();
+    let disk = {
+        let held = ground.store.shelf.hold(&digest).unwrap();
+        let place = held.disk_place().unwrap();
+        fs::write(place.unfinished(), "a disk").unwrap();
+        place.keep(&digest::of(b"a disk").unwrap()).unwrap();
+        held.disk().unwrap().unwrap()
+    };
+    let verdict = |ground: &Ground| verify(&ground.store.shelf, &digest).unwrap();
+    assert_eq!(verdict(&ground), Verdict::Same);
+    fs::write(&disk.path, "a dusk").unwrap();
+    assert_eq!(verdict(&ground), Verdict::Changed);
+    let pruned = ground.store.prune().unwrap();
+    assert_eq!((pruned.images.len(), pruned.bytes), (1, 5 + 6));
+    assert!(!disk.path.exists());
+}
+
+#[test]
 fn what_nothing_stands_for_is_collected_oldest_first_and_never_what_is_in_use() {
     let mut ground = ground();
     let made = ["one", "two", "three"].map(|said| {

@@ -2,11 +2,21 @@
 //! Errors as the owner reads them: one mapping to stable codes.
 
 use std::error::Error;
+use torno_notary_protocol::operator::OperatorReply;
 
 /// A failure for a person: a stable code, what failed, and what to do next.
 pub(crate) struct Failure {
     pub(super) code: &'static str,
     pub(super) message: String,
+}
+
+impl Failure {
+    pub(super) fn reply(self) -> OperatorReply {
+        OperatorReply::Failed {
+            code: self.code.to_owned(),
+            message: self.message,
+        }
+    }
 }
 
 pub(super) fn stale() -> Failure {

@@ -16,7 +16,8 @@ impl Notary {
         let Some(session) = self.sessions.get_mut(id) else {
             return;
         };
-        if session.standing.state != State::Running {
+        // What a paused one had under way may tell of a tripwire yet; then no resume undoes that.
+        if !matches!(session.standing.state, State::Running | State::Paused) {
             return;
         }
         session.standing.state = State::Frozen;

@@ -13,6 +13,7 @@ mod content;
 mod keeping;
 mod minted;
 mod pace;
+mod pausing;
 mod release;
 mod sessions;
 mod stores;

@@ -189,6 +189,16 @@ fn a_killed_session_unlocks_nothing_and_its_kill_is_on_disk() {
 }
 
 #[test]
+fn a_seal_cuts_what_lives_though_it_can_not_be_recorded() {
+    // ATTACK: 101
+    let mut world = running(Mode::Inject);
+    world.break_record();
+    let (reply, effects) = world.owner(OperatorRequest::Seal, None);
+    assert!(matches!(reply, OperatorReply::Failed { code, .. } if code == "record"));
+    assert!(!effects.is_empty(), "the keys are gone, and streams go on");
+}
+
+#[test]
 fn what_cannot_be_recorded_does_not_happen() {
     let mut world = running(Mode::Inject);
     let allowed = world.allowed(false);

@@ -85,6 +85,23 @@ fn a_tripwire_in_a_head_freezes_its_session_alone_with_its_place_in_the_record()
 }
 
 #[test]
+fn no_pause_and_no_resume_takes_a_freeze_away() {
+    let (mut world, wire) = laid();
+    world.send(GATE, GateMessage::Ask(vec![carrying(&wire)]));
+    for resume in [false, true] {
+        let (ticket, session) = (Ticket(1), session("s1"));
+        let message = if resume {
+            DeskMessage::Resume { ticket, session }
+        } else {
+            DeskMessage::Pause { ticket, session }
+        };
+        assert!(matches!(world.desk(message).0, DeskReply::Done { .. }));
+        assert_eq!(world.refused(GATE), Reason::SessionFrozen);
+    }
+    is_frozen(&mut world);
+}
+
+#[test]
 fn a_tripwire_that_a_gate_found_in_a_body_freezes_its_session() {
     let (mut world, _) = laid();
     let record = world.allowed(true).record;

@@ -20,6 +20,9 @@ pub(super) fn standing(reason: Reason) -> String {
             "the session is frozen since a tripwire of its own was on its way out; a person looks \
              at `torno session logs` and ends it with `torno kill`"
         }
+        Reason::SessionPaused => {
+            "the session is paused; a person goes on with it by `torno session resume`"
+        }
         _ => "the session is over; start a new one with `torno run`",
     };
     hint.to_owned()
@@ -43,7 +46,8 @@ pub(super) fn next_step(reason: Reason, facts: &RequestFacts) -> String {
         | Reason::SessionKilled
         | Reason::SessionEnded
         | Reason::SessionFenced
-        | Reason::SessionFrozen => standing(reason),
+        | Reason::SessionFrozen
+        | Reason::SessionPaused => standing(reason),
         Reason::OrganisationForbids => organisation(),
         Reason::Tripwire => tripwire(),
         Reason::OperationNotGranted | Reason::ContentUnread => format!(

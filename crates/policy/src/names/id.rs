@@ -127,6 +127,10 @@ text_id! {
     TenantName, check_chosen
 }
 text_id! {
+    /// A checkpoint of a session's workspace, chosen by a person or made by the desk.
+    CheckpointName, check_chosen
+}
+text_id! {
     /// An image of this machine; `host` is none of them.
     ImageName, check_image
 }

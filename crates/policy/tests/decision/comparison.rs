@@ -148,7 +148,7 @@ fn the_reference_shares_the_document_types_and_nothing_else() {
 }
 
 /// What `decide` can answer; the other reasons belong to gate, dialer, vault and record.
-const REACHED: [&str; 32] = [
+const REACHED: [&str; 33] = [
     "allow",
     "allow with credential",
     "ask",
@@ -181,4 +181,5 @@ const REACHED: [&str; 32] = [
     "undecidable",
     "tripwire",
     "session_frozen",
+    "session_paused",
 ];

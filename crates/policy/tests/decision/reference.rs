@@ -40,6 +40,9 @@ pub(crate) fn reference(world: &World, act: &Act, fault: Fault) -> Outcome {
     if standing.state == State::Frozen {
         return Outcome::Deny(Reason::SessionFrozen);
     }
+    if standing.state == State::Paused {
+        return Outcome::Deny(Reason::SessionPaused);
+    }
     if standing.generation != world.asker && fault != Fault::StaleGenerationActs {
         return Outcome::Deny(Reason::SessionFenced);
     }

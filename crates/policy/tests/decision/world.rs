@@ -237,6 +237,7 @@ pub(crate) fn world(dice: &mut Dice) -> World {
         0 => State::Killed,
         1 => State::Ended,
         2 => State::Frozen,
+        3 => State::Paused,
         _ => State::Running,
     };
     let standing = Standing {

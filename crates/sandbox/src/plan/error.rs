@@ -80,9 +80,9 @@ pub enum PlanError {
     /// No QEMU, no kernel, or no maker of images.
     #[error("a machine needs QEMU, Debian's cloud kernel and erofs-utils: {MACHINE_FIX}")]
     MachineMissing,
-    /// The image of `/usr` was not made.
-    #[error("the image of /usr is missing")]
-    ImageMissing,
+    /// A machine's disk was not made, or not the kernel that its monitor reads.
+    #[error("the disk of the machine is not there: start the session again, and it is made")]
+    DiskMissing,
     /// A directory of the host that can't be in a machine yet.
     #[error("`{0}` is unavailable at the levels `microvm` and `vm`: use `gvisor` or `container`")]
     NotInMachine(PathBuf),
@@ -92,12 +92,6 @@ pub enum PlanError {
          home, or use image `host`"
     )]
     NotInImage(PathBuf),
-    /// A machine boots from the host's own `/usr`.
-    #[error(
-        "images are unavailable at the levels `microvm` and `vm`: use `gvisor` or `container`, or \
-         image `host`"
-    )]
-    ImageInMachine,
     /// A git host.
     #[error("`{0}` is not a host name for a git remote")]
     GitHost(String),

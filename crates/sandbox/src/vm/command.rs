@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! QEMU's command line and the kernel's. Pure: the golden tests print both.
 
-use super::jail::{IMAGE, INITIAL, KERNEL, MACHINE};
+use super::jail::{DISK, INITIAL, KERNEL, MACHINE};
 use super::machine::Way;
 use super::parts::{Acceleration, MachineParts, QEMU};
 use super::qmp;
@@ -135,18 +135,18 @@ fn boot(parts: &MachineParts) -> [String; 6] {
     ]
 }
 
-/// The disk with `/usr`, and the link.
+/// The disk, and the link.
 fn devices(bus: &str) -> [String; 14] {
     [
         "-blockdev".into(),
         format!(
-            "driver=file,node-name=image,filename={IMAGE},read-only=on,auto-read-only=off,\
+            "driver=file,node-name=erofs,filename={DISK},read-only=on,auto-read-only=off,\
              locking=off"
         ),
         "-blockdev".into(),
-        "driver=raw,node-name=usr,file=image,read-only=on".into(),
+        "driver=raw,node-name=disk,file=erofs,read-only=on".into(),
         "-device".into(),
-        format!("virtio-blk-{bus},drive=usr"),
+        format!("virtio-blk-{bus},drive=disk"),
         "-chardev".into(),
         // Descriptor 0 is the link.
         "socket,id=link,fd=0".into(),

@@ -2,6 +2,7 @@
 //! The image `host`: the host's `/usr` as an erofs file, without `/usr/local`, as the other levels
 //! show it. It is made once for each state of `/usr` and kept under a name that says which.
 
+use super::disk::{DiskError, DiskSource, make_disk};
 use super::parts::MachineParts;
 use data_encoding::HEXLOWER;
 use rustix::fs::{FlockOperation, flock};
@@ -10,7 +11,6 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use thiserror::Error;
 
 /// Why there is no image.
@@ -19,17 +19,17 @@ pub enum ImageError {
     /// A file of the cache.
     #[error("the image of /usr can't be kept in `{0}`")]
     Cache(PathBuf, #[source] io::Error),
-    /// The maker's complaint.
-    #[error("mkfs.erofs made no image of /usr: `{0}`")]
-    Maker(String),
+    /// It was not made.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
 }
 
 /// LIMIT: images that are kept besides the one in use; an image has the size of `/usr`.
 const KEPT_MAX: usize = 1;
 /// LIMIT: directories that are looked at; a Debian with everything installed has fifty thousand.
 const DIRECTORIES_MAX: usize = 400_000;
-/// LIMIT: the maker's words in an error.
-const MESSAGE_CHARACTERS_MAX: usize = 500;
+/// LIMIT: a `/usr` of this size is none that a machine is made of.
+const BYTES_MAX: u64 = 64 << 30;
 
 /// The image of the host's `/usr` as it is now, made if it isn't there. `begin` is called before
 /// one is made: that takes up to a minute.
@@ -56,36 +56,15 @@ pub fn host_image(
     }
     begin();
     let unfinished = cache.join("unfinished");
-    make(parts, &unfinished)?;
+    let source = DiskSource {
+        directory: Path::new("/usr"),
+        without: Some("local"),
+        bytes_max: BYTES_MAX,
+    };
+    make_disk(parts, source, &unfinished)?;
     fs::rename(&unfinished, &image).map_err(failed)?;
     drop_old(&cache, &image).map_err(failed)?;
     Ok(image)
-}
-
-fn make(parts: &MachineParts, at: &Path) -> Result<(), ImageError> {
-    let output = Command::new(&parts.image_maker)
-        .args(["--quiet", "-x-1", "--all-root", "--exclude-path=local"])
-        // Python finds its compiled files stale when times are lost.
-        .arg("--preserve-mtime")
-        .arg(at)
-        .arg("/usr")
-        .env_clear()
-        .env("LD_LIBRARY_PATH", MachineParts::libraries(&parts.root))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .output();
-    let output = output.map_err(|error| ImageError::Maker(error.to_string()))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let text = String::from_utf8_lossy(&output.stderr);
-    let plain = text
-        .chars()
-        .map(|c| if c.is_control() || c == '`' { ' ' } else { c });
-    Err(ImageError::Maker(
-        plain.take(MESSAGE_CHARACTERS_MAX).collect(),
-    ))
 }
 
 /// A name for the state of a tree that packages are installed to: every directory by its path and

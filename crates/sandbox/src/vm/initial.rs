@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What lies in a machine's memory when its kernel starts: the agent, the kernel's modules, the
-//! root directory without `/usr`, and the list by which the agent makes a sandbox of it. It is made
-//! of the same steps as the root directory of the other levels. Nothing of a session is in it.
+//! root directory without what comes from the disk, and the list by which the agent makes a sandbox
+//! of it. It is made of the same steps as the root directory of the other levels, so an image shows
+//! the same places. Nothing of a session is in it.
 
 use super::archive::Archive;
 use super::parts::{MachineParts, Module};
 use super::renewal::MACHINE_ID;
+use super::tool::Tool;
 use crate::facts::HostFacts;
 use crate::network::{self, CAPTURE_PORT, PROXY_PORT, RULESET};
 use crate::plan::rules::WorkspaceRules;
 use crate::plan::{PlanError, TreeStep, oci, relative, tree};
-use crate::spec::{SandboxSpec, Workspace};
+use crate::spec::{ImagePart, SandboxSpec, Workspace};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use torno_guest_protocol::{
-    MACHINE_INIT, MACHINE_MODULES, MACHINE_SETUP_PATH, MACHINE_TREE, MachineEnd, MachineLink,
-    MachineMount, MachineNetwork, MachineSetup,
+    MACHINE_DISK, MACHINE_INIT, MACHINE_MODULES, MACHINE_SETUP_PATH, MACHINE_TREE, MachineEnd,
+    MachineLink, MachineMount, MachineNetwork, MachinePlace, MachineSetup,
 };
 
 /// The same machine before it is anybody's.
@@ -39,7 +41,7 @@ pub(super) fn archive(
     let spec = &nobodys(spec);
     let mut archive = Archive::default();
     let at = |path: &str| relative(Path::new(path));
-    for directory in ["dev", "proc", MACHINE_MODULES, MACHINE_TREE] {
+    for directory in ["dev", "proc", MACHINE_MODULES, MACHINE_TREE, MACHINE_DISK] {
         archive.directory(&at(directory));
     }
     // Without it the agent could not even say that something is wrong.
@@ -49,30 +51,52 @@ pub(super) fn archive(
     for (name, bytes) in &modules {
         archive.file(&at(MACHINE_MODULES).join(name), 0o644, bytes);
     }
-    root(&mut archive, &at(MACHINE_TREE), spec, facts, parts)?;
+    let nft = parts.nft.as_ref().ok_or(PlanError::NftMissing)?;
+    nft.pack(&mut archive);
+    let disk = root(&mut archive, &at(MACHINE_TREE), spec, facts, parts)?;
     let names = modules.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let setup = setup((spec, facts), names, ends)?;
+    let setup = setup((spec, nft), names, disk, ends);
     archive.file(&at(MACHINE_SETUP_PATH), 0o600, &setup.text());
     Ok(archive.finish())
 }
 
-/// The root directory; what belongs on top of a mount comes with the session.
+/// The root directory, and which places of the disk belong in it; what belongs on top of a mount
+/// comes with the session.
 fn root(
     archive: &mut Archive,
     root: &Path,
     spec: &SandboxSpec,
     facts: &HostFacts,
     parts: &MachineParts,
-) -> Result<(), PlanError> {
+) -> Result<Vec<MachinePlace>, PlanError> {
     let home = relative(Path::new(oci::HOME));
-    for step in tree(spec, facts)?.iter().chain(&parts.etc) {
+    let mut places = Vec::new();
+    let of_host = parts.etc.iter().filter(|_| spec.image.is_none());
+    for step in tree(spec, facts)?.iter().chain(of_host) {
         match step {
             TreeStep::Directory(path) if path.starts_with(&home) && *path != home => {}
+            // The session's is written there.
+            TreeStep::Bind { inside: path, .. } | TreeStep::Link(path, _)
+                if path == Path::new(MACHINE_ID) => {}
             TreeStep::Directory(path) => archive.directory(&root.join(path)),
             TreeStep::File(path, content) => archive.file(&root.join(path), 0o644, content),
             TreeStep::Link(path, target) => archive.link(&root.join(path), target),
-            TreeStep::Bind { host, .. } => check_bind(host)?,
-            // The agent is the init already; `/usr/local` isn't in the image; the agent makes home
+            TreeStep::Bind { host, inside } => {
+                let Some((of, kind)) = on_disk(spec, host)? else {
+                    continue;
+                };
+                match kind {
+                    ImagePart::File => archive.file(&root.join(inside), 0o644, b""),
+                    ImagePart::Directory | ImagePart::Link(_) => {
+                        archive.directory(&root.join(inside));
+                    }
+                }
+                places.push(MachinePlace {
+                    of: text(&of)?,
+                    at: text(inside)?,
+                });
+            }
+            // The agent is the init already; `/usr/local` isn't on the disk; the agent makes home
             // and workspace.
             TreeStep::Program(..)
             | TreeStep::Cover(_)
@@ -84,16 +108,30 @@ fn root(
     }
     archive.file(&root.join(MACHINE_ID), 0o644, b"");
     devices(archive, &root.join("dev"));
-    Ok(())
+    Ok(places)
 }
 
-/// The image has `/usr`, and what is needed of `/etc` comes as files.
-fn check_bind(host: &Path) -> Result<(), PlanError> {
-    if host == Path::new("/usr") || host.starts_with("/etc") {
-        Ok(())
-    } else {
-        Err(PlanError::NotInMachine(host.to_owned()))
+/// Where the disk has what lies there on the host, and what it is. The host's own disk has `/usr`,
+/// and what is needed of its `/etc` comes as files; an image's has all of it.
+fn on_disk(spec: &SandboxSpec, host: &Path) -> Result<Option<(PathBuf, ImagePart)>, PlanError> {
+    let elsewhere = || PlanError::NotInMachine(host.to_owned());
+    match &spec.image {
+        None if host == Path::new("/usr") => Ok(Some((PathBuf::new(), ImagePart::Directory))),
+        None if host.starts_with("/etc") => Ok(None),
+        None => Err(elsewhere()),
+        Some(image) => {
+            let of = host.strip_prefix(&image.root).map_err(|_| elsewhere())?;
+            let part = image.parts.iter().find(|(path, _)| path == of);
+            let (path, kind) = part.ok_or_else(elsewhere)?;
+            Ok(Some((path.clone(), kind.clone())))
+        }
     }
+}
+
+/// Names of an image that are no text are in no plan.
+fn text(path: &Path) -> Result<String, PlanError> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| PlanError::NotInMachine(path.to_owned()))
 }
 
 /// The device nodes of a container (runtime-spec, "Default devices").
@@ -134,12 +172,11 @@ fn modules(parts: &MachineParts, link: MachineLink) -> Vec<Module> {
 }
 
 fn setup(
-    (spec, facts): (&SandboxSpec, &HostFacts),
+    (spec, nft): (&SandboxSpec, &Tool),
     modules: Vec<String>,
+    disk: Vec<MachinePlace>,
     (link, end): (MachineLink, MachineEnd),
-) -> Result<MachineSetup, PlanError> {
-    let nft = facts.nft.as_deref().filter(|nft| nft.starts_with("/usr"));
-    let nft = nft.ok_or(PlanError::NftMissing)?;
+) -> MachineSetup {
     // However it is filled, the workspace lies in the machine's memory.
     let in_memory = SandboxSpec {
         workspace: Workspace::None,
@@ -152,9 +189,10 @@ fn setup(
     if !arguments.contains(&ahead) {
         arguments.push(ahead);
     }
-    Ok(MachineSetup {
+    MachineSetup {
         arguments,
         modules,
+        disk,
         mounts: mounts.iter().filter_map(mount).collect(),
         kernel: vec![
             // Nobody inside becomes root of a namespace, as at the other levels.
@@ -164,14 +202,14 @@ fn setup(
         hostname: "sandbox".to_owned(),
         network: Some(MachineNetwork {
             routes: network::catch_all_messages(),
-            nft: nft.display().to_string(),
+            nft: nft.words(),
             rules: RULESET.to_owned(),
             capture_port: CAPTURE_PORT,
             proxy_port: PROXY_PORT,
         }),
         link,
         end,
-    })
+    }
 }
 
 /// The agent's word for a sandbox that is there before its session.
@@ -198,5 +236,121 @@ pub(super) fn check_workspace(spec: &SandboxSpec) -> Result<(), PlanError> {
         // A copy is carried in over the link, and its rules with it.
         Workspace::None | Workspace::Copy => Ok(WorkspaceRules::parse(&spec.files).map(drop)?),
         Workspace::Bind => Err(PlanError::BindUnavailable(spec.level.name())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{ImageTree, Level};
+    use crate::vm::archive::tests::listed;
+    use crate::vm::plan::tests::{facts, spec};
+    use std::collections::BTreeSet;
+
+    fn part(path: &str, kind: ImagePart) -> (PathBuf, ImagePart) {
+        (path.into(), kind)
+    }
+
+    /// An ordinary image, with what a hostile one would have besides.
+    fn image() -> ImageTree {
+        let link = |target: &str| ImagePart::Link(target.to_owned());
+        ImageTree {
+            root: "/images/abc/root".into(),
+            parts: vec![
+                part("usr", ImagePart::Directory),
+                part("opt", ImagePart::Directory),
+                part("bin", link("usr/bin")),
+                part("lib", link("usr/../tmp/probe")),
+                part("srv", link("/tmp/probe")),
+                part("etc", ImagePart::Directory),
+                part("etc/python3", ImagePart::Directory),
+                part("etc/os-release", ImagePart::File),
+                part("etc/alternatives", link("../usr/alternatives")),
+                part("etc/passwd", link("/tmp/probe")),
+                part("etc/ssl", ImagePart::Directory),
+                part("etc/machine-id", link("/tmp/probe")),
+                part("var", ImagePart::Directory),
+                part("var/lib", ImagePart::Directory),
+                part("var/run", link("/tmp/probe")),
+                part("proc", ImagePart::Directory),
+                part("home", link("/tmp/probe")),
+                part("../tmp/probe", ImagePart::Directory),
+            ],
+            env: Vec::new(),
+            disk: Some("/images/abc/disk-0.erofs".into()),
+        }
+    }
+
+    fn with_image(level: Level) -> SandboxSpec {
+        SandboxSpec {
+            image: Some(image()),
+            ..spec(level)
+        }
+    }
+
+    /// What of the disk is shown, and what the archive has below the root directory.
+    fn rooted(spec: &SandboxSpec) -> (Vec<(String, String)>, Vec<String>) {
+        let facts = facts();
+        let parts = facts.machine.as_ref().unwrap();
+        let mut archive = Archive::default();
+        let places = root(&mut archive, Path::new("tree"), spec, &facts, parts).unwrap();
+        let places = places.into_iter().map(|place| (place.of, place.at));
+        (places.collect(), listed(&archive.finish()))
+    }
+
+    #[test]
+    fn the_hosts_disk_is_usr_and_an_images_is_the_places_that_other_levels_show() {
+        let (places, _) = rooted(&spec(Level::Microvm));
+        assert_eq!(places, [(String::new(), "usr".to_owned())]);
+        let tree = crate::plan(&with_image(Level::Container), &facts()).unwrap();
+        let elsewhere = tree.tree.iter().filter_map(|step| match step {
+            TreeStep::Bind { host, inside } => {
+                let of = host.strip_prefix("/images/abc/root").ok()?;
+                Some((text(of).unwrap(), text(inside).unwrap()))
+            }
+            _ => None,
+        });
+        let elsewhere: BTreeSet<_> = elsewhere.collect();
+        for level in [Level::Microvm, Level::Vm] {
+            let (places, listed) = rooted(&with_image(level));
+            let places: BTreeSet<_> = places.into_iter().collect();
+            assert_eq!(places, elsewhere);
+            assert_eq!(places.len(), 5, "{places:?}");
+            let has = |line: &str| listed.iter().any(|listed| listed.ends_with(line));
+            for line in [
+                "040755 0 tree/usr",
+                "040755 0 tree/etc/python3",
+                "100644 0 tree/etc/os-release",
+                "tree/bin \"usr/bin\"",
+                "tree/etc/alternatives \"../usr/alternatives\"",
+            ] {
+                assert!(has(line), "{line}: {listed:#?}");
+            }
+        }
+    }
+
+    // ATTACK: 141
+    #[test]
+    fn nothing_that_an_image_links_or_names_is_in_a_machines_memory_or_stands_for_its_id() {
+        let (places, listed) = rooted(&with_image(Level::Microvm));
+        let said = format!("{places:?}{listed:?}");
+        assert!(!said.contains("probe"), "{said}");
+        // The host's own entries of /etc go with its /usr.
+        assert!(!said.contains("mawk"), "{said}");
+        let id = "100644 0 tree/etc/machine-id";
+        let ids = listed.iter().filter(|line| line.contains("machine-id"));
+        assert!(ids.eq([&format!("  {id}")]), "{listed:#?}");
+    }
+
+    #[test]
+    fn an_image_without_its_disk_or_a_directory_of_the_host_is_no_machine() {
+        let mut none = with_image(Level::Vm);
+        none.image.as_mut().unwrap().disk = None;
+        let refused = crate::plan(&none, &facts()).unwrap_err();
+        assert_eq!(refused, PlanError::DiskMissing);
+        let plan = crate::plan(&with_image(Level::Vm), &facts()).unwrap();
+        let said = format!("{:?}", plan.tree);
+        assert!(said.contains("/images/abc/disk-0.erofs"), "{said}");
+        assert!(!said.contains("usr-0.erofs"), "{said}");
     }
 }

@@ -17,13 +17,13 @@ use std::sync::Arc;
 pub(super) const MACHINE: &str = "/machine";
 pub(super) const KERNEL: &str = "/boot/kernel";
 pub(super) const INITIAL: &str = "/boot/initial";
-pub(super) const IMAGE: &str = "/boot/usr.erofs";
+pub(super) const DISK: &str = "/boot/disk.erofs";
 
 /// Its root directory.
 pub(super) fn tree(
     facts: &HostFacts,
     parts: &MachineParts,
-    image: &Path,
+    disk: &Path,
     initial: Arc<[u8]>,
 ) -> Vec<TreeStep> {
     let directories = ["usr", "etc", "proc", "dev", "machine", "boot"];
@@ -39,7 +39,7 @@ pub(super) fn tree(
     steps.extend(libraries_list(facts));
     steps.push(bind(&parts.root, MACHINE));
     steps.push(bind(&parts.kernel, KERNEL));
-    steps.push(bind(image, IMAGE));
+    steps.push(bind(disk, DISK));
     steps.push(TreeStep::File(relative(Path::new(INITIAL)), initial));
     if parts.acceleration == Acceleration::Kvm {
         steps.push(TreeStep::Kvm);

@@ -173,7 +173,7 @@ mod tests {
         let restored = planned(|_| {}).restored();
         let said = format!("{:?}", restored.tree);
         assert!(!said.contains("boot/kernel") && !said.contains("boot/initial"));
-        assert!(said.contains("boot/usr.erofs"));
+        assert!(said.contains("boot/disk.erofs"));
         assert!(!words(&restored).iter().any(|word| word == "-kernel"));
     }
 

@@ -183,7 +183,7 @@ pub(super) const DEVICE: &str = "/dev/kvm";
 
 /// Whether an ELF program names an interpreter (elf(5), `PT_INTERP`): then it needs libraries of
 /// the host. What can't be read is taken for one that does, and shows at its start.
-fn has_interpreter(program: &Path) -> bool {
+pub(super) fn has_interpreter(program: &Path) -> bool {
     let mut head = Vec::new();
     let file = fs::File::open(program);
     let read = file.and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));

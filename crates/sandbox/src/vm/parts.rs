@@ -3,6 +3,7 @@
 //! modules, a maker of images, the host's files that lie in the machine's memory.
 
 use super::monitor::Kvm;
+use super::tool::Tool;
 use crate::facts::Paths;
 use crate::plan::TreeStep;
 use crate::spec::Level;
@@ -35,6 +36,8 @@ pub struct MachineParts {
     pub modules: Vec<Module>,
     /// mkfs.erofs.
     pub image_maker: PathBuf,
+    /// nft, as a machine carries it; none where it can't be had.
+    pub(crate) nft: Option<Tool>,
     /// The image that holds `/usr`, once it is made.
     pub image: Option<PathBuf>,
     /// Entries of the host's `/etc` that programs of `/usr` need, as files and links.
@@ -122,6 +125,7 @@ impl MachineParts {
             kernel,
             modules: read(&MODULES),
             image_maker,
+            nft: paths.find("nft").and_then(|nft| Tool::find(&nft)),
             image: None,
             etc: etc_steps(etc).ok()?,
             acceleration: Acceleration::Emulation,

@@ -3,7 +3,7 @@
 
 use super::machine::{Machine, Qemu, Way};
 use super::monitor::{self, Monitor};
-use super::parts::{Acceleration, QEMU};
+use super::parts::{Acceleration, MachineParts, QEMU};
 use super::renewal::SessionFiles;
 use super::{command, initial, jail};
 use crate::cgroup::CgroupValues;
@@ -12,6 +12,7 @@ use crate::plan::rules::WorkspaceRules;
 use crate::plan::{CPU_PERIOD_US, Network, Plan, PlanError, check, ids, runtime_for};
 use crate::rights::Rights;
 use crate::spec::{Level, SandboxSpec, Workspace};
+use std::path::Path;
 use std::sync::Arc;
 use torno_guest_protocol::{MachineEnd, MachineLink};
 
@@ -29,7 +30,7 @@ pub(crate) fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanEr
     let rights: Rights = facts.rights.clone()?;
     let parts = facts.machine.as_ref().ok_or(PlanError::MachineMissing)?;
     let parts = &parts.at(spec.level);
-    let image = parts.image.as_deref().ok_or(PlanError::ImageMissing)?;
+    let disk = disk(spec, parts)?;
     let runtime = runtime_for(Level::Container, facts)?;
     check(spec)?;
     if spec.limits.memory_bytes < MEMORY_BYTES_MIN {
@@ -50,7 +51,7 @@ pub(crate) fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanEr
     let plan = Plan {
         id: spec.id.clone(),
         level: spec.level,
-        tree: jail::tree(facts, parts, image, Arc::clone(&initial)),
+        tree: jail::tree(facts, parts, disk, Arc::clone(&initial)),
         config: qemu.config(Way::Boot, ids, runtime.kind),
         cgroup: CgroupValues {
             memory_bytes: (memory_mib << 20) + OVERHEAD_BYTES,
@@ -78,6 +79,18 @@ pub(crate) fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanEr
         None | Some(Monitor::Qemu) => Ok(plan),
         Some(other) => monitor::plan(plan, other, (spec, facts, parts), memory_mib),
     }
+}
+
+/// The file that holds what the sandbox is made of.
+pub(super) fn disk<'a>(
+    spec: &'a SandboxSpec,
+    parts: &'a MachineParts,
+) -> Result<&'a Path, PlanError> {
+    let disk = match &spec.image {
+        Some(image) => image.disk.as_deref(),
+        None => parts.image.as_deref(),
+    };
+    disk.ok_or(PlanError::DiskMissing)
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use std::time::Duration;
 use thiserror::Error;
 use torno_guest_protocol::{
     ENTROPY_BYTES, Entropy, MachineFile, MachineRenewal, MachineRewrite, WallClock,
+    machine_rehearsal,
 };
 
 /// LIMIT: what a socket takes at once from a writer that doesn't wait. A certificate, git's
@@ -141,13 +142,7 @@ impl Renewal {
         if frame.len() > RENEWAL_BYTES_MAX {
             return Err(RenewError::TooLong);
         }
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        let sent = send(link, &frame, flags).map_err(|error| RenewError::Link(error.into()))?;
-        if sent == frame.len() {
-            Ok(())
-        } else {
-            Err(RenewError::Link(io::ErrorKind::WriteZero.into()))
-        }
+        say(link, &frame).map_err(RenewError::Link)
     }
 
     fn with(self, fresh: &Fresh) -> MachineRenewal {
@@ -171,6 +166,26 @@ impl Renewal {
             tree,
             home,
         }
+    }
+}
+
+/// Tells a machine that is nobody's to go once through what every command needs. What it says when
+/// it has done so is read by whoever has its link then.
+///
+/// # Errors
+/// When the link does not take it.
+pub fn rehearse(link: BorrowedFd<'_>) -> io::Result<()> {
+    let frame = machine_rehearsal().map_err(io::Error::other)?;
+    say(link, &frame)
+}
+
+/// Writes a frame whole, or fails.
+fn say(link: BorrowedFd<'_>, frame: &[u8]) -> io::Result<()> {
+    let sent = send(link, frame, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
+    if sent == frame.len() {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::WriteZero.into())
     }
 }
 

@@ -5,6 +5,7 @@
 //! restored from it has pages of its own for all that it writes.
 
 use super::qmp::{self, Qmp, QmpError};
+use super::renewal;
 use crate::plan::Plan;
 use crate::start::{
     ClaimError, Host, StartError, StartInputs, StartStep, Started, Watch, start_further,
@@ -87,6 +88,8 @@ impl Template {
         let further = [qemus.as_fd(), memory.as_fd()];
         let (started, _) = start_further(&plan.clone().template(), inputs, &further, watch)?;
         drop(qemus);
+        await_ready(link.as_fd(), watch).map_err(TemplateError::Boot)?;
+        renewal::rehearse(link.as_fd()).map_err(TemplateError::Boot)?;
         await_ready(link.as_fd(), watch).map_err(TemplateError::Boot)?;
         monitor.keep(state.as_fd())?;
         // Ended before its files are sealed: nobody may have them mapped for writing then.
@@ -269,6 +272,45 @@ mod tests {
         complaint[20] ^= 1;
         for other in [&complaint[..], &[], &ready[..ready.len() - 1], b"x"] {
             assert!(heard(other).is_err(), "{other:?}");
+        }
+    }
+
+    /// A template of that plan, as far as it is compared.
+    fn template(made_by: Plan) -> Template {
+        Template {
+            host: Host::of(&made_by),
+            made_by,
+            memory: file("memory", 8192).unwrap(),
+            state: file("state", 0).unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_template_serves_machines_of_its_own_image_and_of_no_other() {
+        use crate::spec::{ImageTree, Level};
+        use crate::vm::plan::tests::{facts, spec};
+        let of = |image: Option<(&str, &str)>| {
+            let mut spec = spec(Level::Microvm);
+            spec.image = image.map(|(digest, disk)| ImageTree {
+                root: format!("/images/{digest}/root").into(),
+                parts: Vec::new(),
+                env: Vec::new(),
+                disk: Some(format!("/images/{digest}/{disk}").into()),
+            });
+            crate::plan(&spec, &facts()).unwrap()
+        };
+        let plans = [
+            None,
+            Some(("one", "disk-1")),
+            Some(("one", "disk-2")),
+            Some(("two", "disk-1")),
+        ]
+        .map(of);
+        for (at, made_by) in plans.iter().enumerate() {
+            let template = template(made_by.clone());
+            let fitting = plans.iter().map(|plan| template.fits(plan));
+            let own = (0..plans.len()).map(|other| other == at);
+            assert!(fitting.eq(own), "{at}");
         }
     }
 

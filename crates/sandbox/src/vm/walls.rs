@@ -65,7 +65,7 @@ fn walls(emulated: bool) -> Vec<Wall> {
         wall(
             "read_only_system",
             true,
-            "/usr is a read-only disk, the root directory a read-only mount inside",
+            "programs lie on a read-only disk, the root directory is a read-only mount inside",
         ),
         wall(
             "sealed_network",

@@ -14,7 +14,7 @@ use torno_guest_protocol::PROTOCOL_VERSION;
 use torno_sandbox::{StartInputs, VerifiedGuest, agent_arguments, plan, start};
 
 /// Built by `cargo build -p torno-guest --target …` with a static C runtime.
-fn agent() -> Option<PathBuf> {
+pub(crate) fn agent() -> Option<PathBuf> {
     let own = std::env::current_exe().unwrap();
     let target = own.ancestors().nth(3).unwrap();
     let path = target.join(format!(
@@ -31,7 +31,7 @@ fn agent() -> Option<PathBuf> {
     Some(path)
 }
 
-fn say(link: &mut UnixStream, message: &Value) {
+pub(crate) fn say(link: &mut UnixStream, message: &Value) {
     let body = message.to_string();
     link.write_all(&u32::try_from(body.len()).unwrap().to_be_bytes())
         .unwrap();
@@ -49,7 +49,7 @@ fn hear(link: &mut UnixStream) -> (u8, Vec<u8>) {
     (kind, body)
 }
 
-fn hear_control(link: &mut UnixStream) -> Value {
+pub(crate) fn hear_control(link: &mut UnixStream) -> Value {
     loop {
         let (kind, body) = hear(link);
         if kind == 1 {

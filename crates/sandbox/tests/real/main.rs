@@ -15,6 +15,7 @@ mod agent;
 mod harness;
 mod inside;
 mod lifetime;
+mod machines;
 mod monitors;
 mod network;
 mod rootless;

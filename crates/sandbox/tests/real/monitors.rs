@@ -37,8 +37,10 @@ fn place(names: &[&str]) -> Option<Place> {
     for name in names {
         std::fs::copy(&peer, directory.path().join(name)).unwrap();
     }
+    let usual = Paths::default().search;
+    let search = [directory.path().to_owned()].into_iter().chain(usual);
     let paths = Paths {
-        search: vec![directory.path().to_owned()],
+        search: search.collect(),
         machines: vec![machine],
         ..paths()
     };

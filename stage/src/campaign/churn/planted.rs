@@ -28,7 +28,7 @@ type Plant = fn(&Path) -> Result<Undo>;
 type Undo = Box<dyn FnOnce() -> Result<()>>;
 
 /// Plants and finds each.
-pub(super) fn each_is_found(host: &Host) -> Result<()> {
+pub(in super::super) fn each_is_found(host: &Host) -> Result<()> {
     let scratch = tempfile::Builder::new()
         .prefix("planted-")
         .tempdir_in("/dev/shm");

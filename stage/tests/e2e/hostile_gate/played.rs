@@ -51,6 +51,7 @@ impl PlayedNotary {
             "upstreams": { "pins": [], "roots": [], "proxy": null },
             "root": false, "session": null, "operator_digest": null, "guest": "/",
             "receipt_key": KEY, "pool": 0, "kvm": false, "templates": 0, "images": "/",
+            "checkpoints": { "directory": "/", "most": 0, "bytes": 0, "age": 0 },
             "owner_uid": rustix::process::geteuid().as_raw(),
         } });
         let give = [operators, notarys_desk, notarys_dialer];

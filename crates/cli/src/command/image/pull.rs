@@ -45,7 +45,7 @@ pub(super) fn run(wanted: &Pull, context: &Context) -> Outcome<u8> {
     let pulled = registry::pull(&mut store, &http, &wanted.reference, login, &mut progress);
     let image = pulled.map_err(|error| not_pulled(&wanted.reference, &error))?;
     let source = PathBuf::from(wanted.reference.to_string());
-    shelve(&mut store, &image, (&source, &wanted.name), context)
+    shelve(&mut store, &image, (&source, Some(&wanted.name)), context)
 }
 
 /// A configuration that can't be read is none: then it goes without a login.

@@ -5,7 +5,7 @@
 
 use super::asked::{Asked, proposal};
 use super::{confirm, learnt};
-use crate::command::run::{self, Shape};
+use crate::command::run::{self, Beginning, Shape};
 use crate::context::{Context, note};
 use crate::desk::Desk;
 use crate::document::Document;
@@ -122,7 +122,14 @@ async fn round(
     text.push_str(&confirmed.map(Preset::text).unwrap_or_default());
     let document = run::admit(Document::typed(text)?, context).await?;
     let desk = Desk::open(context).await?;
-    let started = run::start(&learn.shape, false, &document, &desk, context).await?;
+    let started = run::start(
+        &learn.shape,
+        Beginning::default(),
+        &document,
+        &desk,
+        context,
+    )
+    .await?;
     let wanted = Wanted {
         argv: learn.command.clone(),
         env: Vec::new(),

@@ -32,14 +32,14 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// A sandbox with nothing in it, for what Torno itself runs there.
-    pub(crate) fn empty(isolation: Option<Level>, wall: u64) -> Self {
+    pub(crate) fn empty((isolation, emulation): (Option<Level>, bool), wall: u64) -> Self {
         Self {
             isolation,
             workspace: Some(Workspace::None),
             env: Vec::new(),
             also: Vec::new(),
             wall: Some(wall),
-            emulation: false,
+            emulation,
         }
     }
 

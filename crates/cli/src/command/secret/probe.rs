@@ -4,7 +4,7 @@
 //! gate and by the same policies, and it all is on the record. No credential of the vault is in
 //! that session, so its answers come as they are, and what they repeat is seen.
 
-use crate::command::run::{self, Shape};
+use crate::command::run::{self, Beginning, Shape};
 use crate::context::{Context, say};
 use crate::desk::Desk;
 use crate::document::Document;
@@ -48,6 +48,9 @@ pub(crate) struct Probe {
     /// The boundary of the probe's sandbox
     #[arg(long, value_name = "LEVEL")]
     isolation: Option<Level>,
+    /// An emulated LEVEL will do, which is no boundary: for development and tests
+    #[arg(long, requires = "isolation")]
+    emulation: bool,
 }
 
 /// What a probe showed.
@@ -98,11 +101,11 @@ async fn probed(
         say("  not probed: no plain request of HTTP has this place\n")?;
         return Ok(Shown::NotProbed);
     };
-    let sandbox = Shape::empty(probe.isolation, WALL_SECONDS);
+    let sandbox = Shape::empty((probe.isolation, probe.emulation), WALL_SECONDS);
     let text = format!("{}{}", sandbox.text(), asked.rule());
     let document = run::admit(Document::typed(text)?, context).await?;
     let desk = Desk::open(context).await?;
-    let started = run::start(&sandbox, false, &document, &desk, context).await?;
+    let started = run::start(&sandbox, Beginning::default(), &document, &desk, context).await?;
     let argument = asked.argument(&canary).to_string();
     let argv = ["/usr/bin/python3", "-c", SCRIPT, &argument];
     let wanted = Wanted {

@@ -3,6 +3,7 @@
 //! goes through the same steps with a gate and a sandbox of its own.
 
 use super::super::Desk;
+use super::super::checkpoints::{self, Origin};
 use super::super::gates::Gate;
 use super::super::session::Life;
 use super::super::transfer::{self, Carried};
@@ -40,9 +41,19 @@ impl Attempt<'_> {
     /// Brings the session up. Returns what was hidden from it.
     pub(super) async fn build(
         &self,
-        given: Given,
+        mut given: Given,
+        origin: Option<Origin>,
         fingerprints: &[Fingerprint],
     ) -> Result<Vec<(String, String)>, Failure> {
+        let origin = match origin {
+            Some(Origin { about, tree }) => {
+                given.workspace = Some(tree);
+                let (checkpoint, of) = (about.name.clone(), about.session.clone());
+                self.note(SessionNote::Forked { checkpoint, of }).await?;
+                Some(about)
+            }
+            None => None,
+        };
         if self.begun.phase == Phase::Install {
             self.install(given.workspace.as_ref(), given.install_output, fingerprints)
                 .await?;
@@ -51,6 +62,9 @@ impl Attempt<'_> {
         let ca_pem = gate.ca_pem().await.map_err(|e| internal(&e))?;
         self.still_starting()?;
         let (hidden, filled) = self.workspace(given.workspace, fingerprints).await?;
+        if let Some(origin) = &origin {
+            checkpoints::bring_baseline(self.desk, self.session, origin).await?;
+        }
         let (bound, copy) = filled.split();
         for (place, shape) in &hidden {
             let (place, shape) = (place.clone(), shape.clone());
@@ -196,22 +210,7 @@ impl Attempt<'_> {
         give: Option<OwnedFd>,
     ) -> Result<(LauncherReply, Vec<OwnedFd>), Failure> {
         let give: Vec<_> = give.iter().map(AsFd::as_fd).collect();
-        let asked = self.desk.launcher.ask(request, &give).await;
-        match asked.map_err(|e| internal(&e))? {
-            (
-                LauncherReply::Failed {
-                    code,
-                    message,
-                    hint,
-                },
-                _,
-            ) => Err(Failure {
-                code,
-                message,
-                hint,
-            }),
-            (reply, given) => Ok((reply, given)),
-        }
+        self.desk.launcher.ask_for(request, &give).await
     }
 }
 

@@ -117,6 +117,7 @@ fn hidden(reply: anyhow::Result<PorterReply>) -> Result<Hidden, Failure> {
         PorterReply::Copied {
             mut hidden,
             left_out,
+            bytes: _,
         } => {
             let left = |place| (place, "special file, left out".to_owned());
             hidden.extend(left_out.into_iter().map(left));

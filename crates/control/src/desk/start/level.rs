@@ -7,7 +7,7 @@ use crate::orders::{LauncherReply, LauncherRequest, ProbeResult};
 use std::time::Duration;
 use torno_control_api::request::{Failure, StartSession};
 use torno_policy::document;
-use torno_policy::grant::{Grant, Isolation};
+use torno_policy::grant::{Grant, Isolation, WorkspaceMode};
 
 /// Whether `strongest` may be a machine. Not before a machine can have what a session may be
 /// granted: by now it has no workspace.
@@ -45,6 +45,12 @@ pub(super) fn grant(wanted: &StartSession) -> Result<Grant, Failure> {
         message: document::render(&error, &wanted.document),
         hint: "mend the policy file; `torno policy check` shows the place".to_owned(),
     })
+}
+
+/// How the session has its workspace: as the person says, else as the document does.
+pub(in crate::desk) fn workspace_mode(wanted: &StartSession) -> Result<WorkspaceMode, Failure> {
+    let granted = grant(wanted)?.sandbox.workspace;
+    Ok(wanted.workspace.unwrap_or(granted))
 }
 
 /// The level that will be used: what was asked for, or a refusal.

@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 pub(super) fn packets(burst: impl Iterator<Item = Outgoing>) -> Vec<GateMessage> {
     let (mut asked, mut unlocks) = (Vec::new(), Vec::new());
     let (mut ended, mut refused) = (Vec::new(), Vec::new());
+    let mut cuts = Vec::new();
     for message in burst {
         match message {
             Outgoing::Question(question) => asked.push(*question),
@@ -23,11 +24,13 @@ pub(super) fn packets(burst: impl Iterator<Item = Outgoing>) -> Vec<GateMessage>
                 record,
                 count,
             }),
+            Outgoing::Cut => cuts.push(GateMessage::Cut),
             Outgoing::Outcome(outcome) => ended.push(*outcome),
             Outgoing::Refused(one) => refused.push(*one),
         }
     }
-    let mut packets = Vec::with_capacity(3 + unlocks.len());
+    // Somebody waits for them.
+    let mut packets = cuts;
     if !asked.is_empty() {
         packets.push(GateMessage::Ask(asked));
     }

@@ -32,13 +32,13 @@ impl Sandboxes {
     fn plan_template(&mut self, shape: &Shape) -> Result<Job, Failed> {
         let range = self.ranges.take()?;
         let entry = self.journal.enter();
-        let entry = entry.map_err(|e| Failed::internal(&format!("{e:#}")))?;
-        let image = self.images.hold(shape.image())?;
+        let mut entry = entry.map_err(|e| Failed::internal(&format!("{e:#}")))?;
+        entry.keep(self.images.hold(shape.image())?);
         let identity = Identity {
             id: entry.id(),
             uid_base: range.uid_base,
             made_ahead: true,
-            image: image.as_ref(),
+            image: entry.image(),
         };
         let spec = shape.spec(&shape.nobody(), &identity, self.guest()?)?;
         let plan = self.plan(&spec)?;

@@ -36,8 +36,14 @@ fn copy(place: &Place, fingerprints: Vec<Fingerprint>) -> anyhow::Result<PorterR
         fingerprints,
         bytes_max: 1 << 20,
         only: None,
+        limit: "limits.disk",
     };
-    copy_in(&open(&place.source), &open(&place.target), baseline, &rules)
+    copy_in(
+        &open(&place.source),
+        &open(&place.target),
+        Some(baseline),
+        &rules,
+    )
 }
 
 fn fingerprint(value: &[u8]) -> Fingerprint {
@@ -139,8 +145,9 @@ fn a_vault_value_anywhere_in_the_tree_stops_the_copy_with_its_place() {
             fingerprints: vec![fingerprint(value)],
             bytes_max: 4 << 20,
             only: None,
+            limit: "limits.disk",
         };
-        let baseline = File::create(&place.baseline).unwrap().into();
+        let baseline = Some(File::create(&place.baseline).unwrap().into());
         let reply = copy_in(&open(&place.source), &open(&place.target), baseline, &rules).unwrap();
         let PorterReply::VaultValue { place, credential } = reply else {
             panic!("{before}")
@@ -184,8 +191,9 @@ fn only_the_listed_files_enter_an_install_phase() {
         fingerprints: Vec::new(),
         bytes_max: 1 << 20,
         only: Some(vec!["a/b/requirements.txt".to_owned(), "src/**".to_owned()]),
+        limit: "limits.disk",
     };
-    let baseline = File::create(&place.baseline).unwrap().into();
+    let baseline = Some(File::create(&place.baseline).unwrap().into());
     copy_in(&open(&place.source), &open(&place.target), baseline, &rules).unwrap();
     assert!(place.target.join("a/b/requirements.txt").exists());
     assert!(!place.target.join("a/main.py").exists());
@@ -193,4 +201,43 @@ fn only_the_listed_files_enter_an_install_phase() {
     assert!(place.target.join("src/main.rs").exists());
     assert!(place.target.join("src/deep/x.rs").exists());
     assert!(!place.target.join("srcs").exists());
+}
+
+#[test]
+fn names_cost_what_the_disk_counts_for_them_whatever_they_hold() {
+    // ATTACK: 163
+    let place = place();
+    for number in 0..2_100 {
+        std::fs::create_dir(place.source.join(format!("d{number}"))).unwrap();
+    }
+    let refused = copy(&place, Vec::new()).unwrap_err().to_string();
+    assert!(refused.contains("larger than limits.disk"), "{refused}");
+}
+
+#[test]
+fn what_is_told_of_a_tree_fits_a_reply_and_counts_the_rest() {
+    // ATTACK: 163
+    let place = place();
+    for number in 0..1_500 {
+        let path = place.source.join(format!("fifo-{number:04}"));
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            path,
+            rustix::fs::FileType::Fifo,
+            Mode::from_raw_mode(0o600),
+            0,
+        )
+        .unwrap();
+    }
+    let PorterReply::Copied { left_out, .. } = copy(&place, Vec::new()).unwrap() else {
+        panic!("not copied");
+    };
+    assert_eq!(left_out.len(), LISTED_MAX + 1);
+    assert_eq!(left_out.last().unwrap(), "… and 988 more");
+    let mut listed = Listed::default();
+    for _ in 0..LISTED_MAX {
+        listed.push(&"\u{1}".repeat(4096), "\u{1}".repeat(4096));
+    }
+    let written = serde_json::to_vec(&listed.told(|rest| rest)).unwrap();
+    assert!(written.len() < 2 * LISTED_BYTES_MAX, "{}", written.len());
 }

@@ -75,8 +75,15 @@ pub(super) async fn relay(
             if let Some(code) = ending.to_client {
                 to_client.say_goodbye(code, ending.why).await;
             }
-            if let Some(code) = ending.to_far {
-                to_far.say_goodbye(code, "").await;
+            // Before the code goes what waits for the far end, which a revocation forbids.
+            if let Some(code) = ending.to_far
+                && !around.live.is_cut()
+            {
+                tokio::select! {
+                    biased;
+                    () = around.live.until_goodbye() => {}
+                    () = to_far.say_goodbye(code, "") => {}
+                }
             }
             Err(ending.stop)
         }

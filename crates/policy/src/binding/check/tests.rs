@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Bindings that must not reach the vault.
 
+mod signatures;
+mod slots;
+
 use super::*;
 use crate::binding::Pointer;
 use crate::binding::{Algorithm, Hash, Hmac, Jwt, KeyForm, Recipe, SignedField};
 use crate::binding::{Answers, Mode, PathPattern};
 use crate::names::{BindingId, CredentialName, Endpoint, Method, Port, TenantName};
+use signatures::signed;
 
 fn sample() -> Binding {
     Binding {
@@ -179,90 +183,6 @@ fn no_credential_is_bound_to_a_metadata_service_or_to_nowhere() {
     }
 }
 
-fn query(parameter: &str) -> Binding {
-    let parameter = parameter.to_owned();
-    let slot = Slot::Query { parameter };
-    Binding { slot, ..sample() }
-}
-
-fn path(template: &str, paths: &[&str]) -> Binding {
-    let pattern = |text: &str| PathPattern::parse(text).unwrap();
-    let template = pattern(template);
-    Binding {
-        paths: paths.iter().map(|text| pattern(text)).collect(),
-        slot: Slot::Path { template },
-        ..sample()
-    }
-}
-
-// ATTACK: 080
-#[test]
-fn a_query_slot_has_one_plain_name_that_steers_nothing() {
-    for good in ["key", "api_key", "api-key", "X.Y", "access_token"] {
-        assert_eq!(query(good).check(), Ok(()), "{good}");
-    }
-    for bad in [
-        "",
-        "a b",
-        "a%41",
-        "a[]",
-        "a&b",
-        "a=b",
-        "a;b",
-        "k\u{e9}y",
-        &"a".repeat(65),
-    ] {
-        assert_eq!(query(bad).check(), Err(BindingError::Parameter), "{bad}");
-    }
-    for bad in ["_method", "_METHOD", "-method", ".method"] {
-        assert_eq!(
-            query(bad).check(),
-            Err(BindingError::SteeringParameter),
-            "{bad}"
-        );
-    }
-}
-
-#[test]
-fn a_path_slot_has_one_place_and_every_path_of_the_binding_has_it() {
-    assert_eq!(
-        path("/bot{credential}/**", &["/bot{credential}/getMe"]).check(),
-        Ok(())
-    );
-    assert_eq!(
-        path("/a/*/x-{credential}.json", &["/a/*/x-{credential}.json"]).check(),
-        Ok(())
-    );
-    for none in [
-        "/bot/**",
-        "/**",
-        "/{credential}/{credential}",
-        "/{credential}{credential}",
-    ] {
-        assert_eq!(
-            path(none, &[none]).check(),
-            Err(BindingError::Template),
-            "{none}"
-        );
-    }
-    let hidden = path("/a%2F{credential}", &["/a%2F{credential}"]);
-    assert_eq!(hidden.check(), Err(BindingError::Template));
-    for outside in ["/**", "/other", "/bot/getMe", "/bot*/getMe"] {
-        let Ok(pattern) = PathPattern::parse(outside) else {
-            continue;
-        };
-        let mut binding = path("/bot{credential}/**", &[]);
-        binding.paths = vec![pattern];
-        let refused = Err(BindingError::OutsideTemplate(outside.to_owned()));
-        assert_eq!(binding.check(), refused, "{outside}");
-    }
-    let stray = Binding {
-        paths: vec![PathPattern::parse("/bot{credential}/x").unwrap()],
-        ..sample()
-    };
-    assert!(matches!(stray.check(), Err(BindingError::StrayWord(_))));
-}
-
 #[test]
 fn a_list_of_denied_patterns_is_bounded() {
     let denied = crate::binding::Denied {
@@ -295,58 +215,6 @@ fn a_row_without_denied_patterns_is_written_as_before_there_were_any() {
     let text = serde_json::to_string(&sample()).unwrap();
     assert!(!text.contains("denied"), "{text}");
     assert_eq!(serde_json::from_str::<Binding>(&text).unwrap(), sample());
-}
-
-fn in_body(slot: Slot, method: &str) -> Result<(), BindingError> {
-    Binding {
-        methods: vec![Method::parse(method).unwrap()],
-        slot,
-        ..query("key")
-    }
-    .check()
-}
-
-#[test]
-fn a_slot_in_a_body_has_one_plain_name_and_a_method_with_a_body() {
-    let form = |field: &str| Slot::Form {
-        field: field.to_owned(),
-    };
-    let part = |part: &str| Slot::Multipart {
-        part: part.to_owned(),
-    };
-    let pointer = Pointer::parse("/d/token").unwrap();
-    let json = Slot::Json {
-        pointer: pointer.clone(),
-    };
-    let binary = false;
-    let message = Slot::WebsocketJson { pointer, binary };
-    for good in [form("client_secret"), part("api-key"), json] {
-        for method in ["POST", "PUT", "PATCH", "DELETE"] {
-            assert_eq!(in_body(good.clone(), method), Ok(()), "{good}");
-        }
-        assert_eq!(
-            in_body(good.clone(), "GET"),
-            Err(BindingError::BodilessMethod),
-            "{good}"
-        );
-    }
-    for bad in ["", "a b", "a%41", "a[]", "a=b", "a\"b", "k\u{e9}y"] {
-        assert_eq!(
-            in_body(form(bad), "POST"),
-            Err(BindingError::Field),
-            "{bad}"
-        );
-        assert_eq!(
-            in_body(part(bad), "POST"),
-            Err(BindingError::Field),
-            "{bad}"
-        );
-    }
-    let steers = Err(BindingError::SteeringParameter);
-    assert_eq!(in_body(form("_method"), "POST"), steers);
-    assert_eq!(in_body(message.clone(), "GET"), Ok(()));
-    let opened = Err(BindingError::WebsocketMethod);
-    assert_eq!(in_body(message, "POST"), opened);
 }
 
 #[test]
@@ -396,148 +264,6 @@ fn a_database_is_bound_for_one_login_and_the_methods_of_its_access() {
         ..good
     };
     assert_eq!(clear.check(), Err(BindingError::PlaintextOverTls));
-}
-
-#[test]
-fn a_signature_has_a_lasting_key_one_scope_and_a_client_that_signed() {
-    let signed = |key_id: &str, region: &str, service: &str| Binding {
-        slot: Slot::Sigv4(Sigv4 {
-            key_id: key_id.to_owned(),
-            region: region.to_owned(),
-            service: service.to_owned(),
-        }),
-        ..sample()
-    };
-    let good = signed("AKIAIOSFODNN7EXAMPLE", "eu-central-1", "s3");
-    assert_eq!(good.check(), Ok(()));
-    for id in [
-        "",
-        "AK",
-        "AKIA/EXAMPLE",
-        "AKIA, EXAMPLE",
-        "ASIAIOSFODNN7EXAMPLE",
-    ] {
-        let check = signed(id, "eu-central-1", "s3").check();
-        assert_eq!(check, Err(BindingError::KeyId), "{id}");
-    }
-    for (region, service) in [("", "s3"), ("eu/1", "s3"), ("eu-1", "S3"), ("eu-1", "a b")] {
-        let check = signed("AKIAIOSFODNN7EXAMPLE", region, service).check();
-        assert_eq!(check, Err(BindingError::Scope), "{region} {service}");
-    }
-    for mode in [Mode::Inject, Mode::PlaceholderOrInject] {
-        let always = Binding {
-            mode,
-            ..good.clone()
-        };
-        assert_eq!(always.check(), Err(BindingError::SignedAlways));
-    }
-}
-
-fn signed(text: &str, fields: &[(&str, &str)]) -> Binding {
-    let field = |(name, value): &(&str, &str)| SignedField {
-        name: (*name).to_owned(),
-        value: Recipe::parse(value).unwrap(),
-    };
-    Binding {
-        slot: Slot::Hmac(Box::new(Hmac {
-            hash: Hash::Sha256,
-            key: KeyForm::Text,
-            text: Recipe::parse(text).unwrap(),
-            fields: fields.iter().map(field).collect(),
-        })),
-        ..sample()
-    }
-}
-
-#[test]
-fn a_recipe_signs_once_over_the_request_and_tells_its_time() {
-    let sent: &[(&str, &str)] = &[
-        ("x-id", "me"),
-        ("x-time", "{timestamp}"),
-        ("x-s", "v1={hex}"),
-    ];
-    for text in [
-        "{timestamp}{body}",
-        "{method}",
-        "{header:date}",
-        "a{lf}{body_sha256}",
-    ] {
-        assert_eq!(signed(text, sent).check(), Ok(()), "{text}");
-    }
-    let wrong: &[(&str, &[(&str, &str)])] = &[
-        // No signature goes out, or two do.
-        ("{body}", &[]),
-        ("{body}", &[("x-s", "v1")]),
-        ("{body}", &[("x-s", "{hex}{base64}")]),
-        ("{body}", &[("x-s", "{hex}"), ("x-t", "{hex}")]),
-        // The same field twice, or more of them than anybody needs.
-        ("{body}", &[("x-s", "{hex}"), ("x-s", "a")]),
-        (
-            "{body}",
-            &[
-                ("x-s", "{hex}"),
-                ("a", "a"),
-                ("b", "b"),
-                ("c", "c"),
-                ("d", "d"),
-            ],
-        ),
-        // Nothing of the request is signed, or a time that nobody is told.
-        ("fixed", sent),
-        ("{timestamp}", sent),
-        ("{timestamp_ms}{body}", sent),
-        ("{timestamp}{body}", &[("x-s", "{hex}")]),
-        // It covers itself, or what goes out has more than it may.
-        ("{body}{hex}", sent),
-        ("{header:x-s}{body}", sent),
-        ("{header:x-time}{body}", sent),
-        ("{body}", &[("x-s", "{hex}{body}")]),
-        ("{body}", &[("x-s", "{hex}{lf}")]),
-        ("{body}", &[("x-s", "{hex}{header:date}")]),
-    ];
-    for (text, fields) in wrong {
-        let check = signed(text, fields).check();
-        assert_eq!(check, Err(BindingError::Hmac), "{text} {fields:?}");
-    }
-    for name in ["host", "content-length", "cookie", "X-S", "x s", ""] {
-        assert!(
-            signed("{body}", &[(name, "{hex}")]).check().is_err(),
-            "{name}"
-        );
-    }
-}
-
-#[test]
-fn claims_are_visible_texts_for_ten_minutes_at_most() {
-    let claims = |issuer: &str, audience: Option<&str>, lifetime_seconds: u16| Binding {
-        slot: Slot::Jwt(Box::new(Jwt {
-            algorithm: Algorithm::ES256,
-            issuer: issuer.to_owned(),
-            subject: None,
-            audience: audience.map(str::to_owned),
-            key_id: None,
-            lifetime_seconds,
-        })),
-        ..sample()
-    };
-    assert_eq!(claims("1", Some("https://far.test/"), 600).check(), Ok(()));
-    let long = "a".repeat(257);
-    for (issuer, audience, lifetime) in [
-        ("", None, 600),
-        (long.as_str(), None, 600),
-        ("a b", None, 600),
-        ("a", Some(""), 600),
-        ("a", Some("a\n"), 600),
-        ("a", None, 601),
-        ("a", None, 119),
-    ] {
-        let check = claims(issuer, audience, lifetime).check();
-        assert_eq!(
-            check,
-            Err(BindingError::Claims),
-            "{issuer} {audience:?} {lifetime}"
-        );
-    }
 }
 
 #[test]

@@ -143,6 +143,7 @@ fn changes() -> Vec<(&'static str, Field, Change)> {
                 root: "/images/abc/root".into(),
                 parts: Vec::new(),
                 env: Vec::new(),
+                disk: None,
             });
         }),
     ]

@@ -7,7 +7,7 @@ use super::firecracker::GUEST;
 use super::http::Method;
 use super::jail::{API, LINK};
 use super::plan::Machine;
-use crate::vm::jail::{IMAGE, INITIAL, KERNEL};
+use crate::vm::jail::{DISK, INITIAL, KERNEL};
 use serde_json::{Value, json};
 
 /// The program's words after its name.
@@ -34,7 +34,7 @@ pub(super) fn calls(machine: &Machine) -> Vec<Call> {
             "initramfs": INITIAL,
             "cmdline": machine.kernel_words,
         },
-        "disks": [{ "path": IMAGE, "readonly": true }],
+        "disks": [{ "path": DISK, "readonly": true }],
         "vsock": { "cid": GUEST, "socket": LINK },
         // Both are on unless they are named, and write to the standard output.
         "serial": { "mode": "Off" },

@@ -8,7 +8,7 @@ use super::call::Call;
 use super::http::Method;
 use super::jail::{API, LINK};
 use super::plan::Machine;
-use crate::vm::jail::{IMAGE, INITIAL, KERNEL};
+use crate::vm::jail::{DISK, INITIAL, KERNEL};
 use serde_json::{Value, json};
 
 /// The program's words after its name. What it logs and counts goes nowhere, and its filters of
@@ -45,10 +45,10 @@ pub(super) fn calls(machine: &Machine) -> Vec<Call> {
         ),
         put(
             "disk",
-            "/drives/usr",
+            "/drives/disk",
             json!({
-                "drive_id": "usr",
-                "path_on_host": IMAGE,
+                "drive_id": "disk",
+                "path_on_host": DISK,
                 "is_root_device": false,
                 "is_read_only": true,
             }),

@@ -6,7 +6,7 @@
 use super::{DEVICE, MonitorProgram};
 use crate::facts::HostFacts;
 use crate::plan::{TreeStep, relative, system};
-use crate::vm::jail::{IMAGE, INITIAL, KERNEL, libraries_list};
+use crate::vm::jail::{DISK, INITIAL, KERNEL, libraries_list};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ const HOME_FILES: u64 = 8;
 pub(super) fn tree(
     facts: &HostFacts,
     program: &MonitorProgram,
-    (kernel, image): (&Path, &Path),
+    (kernel, disk): (&Path, &Path),
     initial: Arc<[u8]>,
 ) -> Vec<TreeStep> {
     let directories = ["etc", "proc", "dev", "boot", HOME];
@@ -48,7 +48,7 @@ pub(super) fn tree(
     };
     steps.push(bind(&program.path, PROGRAM));
     steps.push(bind(kernel, KERNEL));
-    steps.push(bind(image, IMAGE));
+    steps.push(bind(disk, DISK));
     steps.push(TreeStep::File(relative(Path::new(INITIAL)), initial));
     steps.push(TreeStep::Home(PathBuf::from(HOME), HOME_BYTES, HOME_FILES));
     steps.push(TreeStep::Kvm);

@@ -7,6 +7,7 @@ use crate::plan::{Plan, PlanError};
 use crate::spec::SandboxSpec;
 use crate::vm::command::{kernel, processors};
 use crate::vm::parts::MachineParts;
+use crate::vm::plan::disk;
 use crate::vm::{initial, jail as qemu_jail};
 use std::sync::Arc;
 use torno_guest_protocol::{MachineEnd, MachineLink};
@@ -32,9 +33,9 @@ pub(in crate::vm) fn plan(
 ) -> Result<Plan, PlanError> {
     let program = parts.kvm.program(monitor);
     let program = program.ok_or(PlanError::MachineMissing)?;
-    let image = parts.image.as_deref().ok_or(PlanError::ImageMissing)?;
+    let disk = disk(spec, parts)?;
     let kernel_file = parts.kvm.kernel.as_deref();
-    let kernel_file = kernel_file.ok_or(PlanError::ImageMissing)?;
+    let kernel_file = kernel_file.ok_or(PlanError::DiskMissing)?;
     let (words, end) = match monitor {
         // It has no power to switch off, and ends when its guest restarts.
         Monitor::Firecracker => (firecracker::words(), MachineEnd::Restart),
@@ -62,7 +63,7 @@ pub(in crate::vm) fn plan(
     }
     let mut all = vec![jail::PROGRAM.to_owned()];
     all.extend(words);
-    plan.tree = jail::tree(facts, program, (kernel_file, image), initial);
+    plan.tree = jail::tree(facts, program, (kernel_file, disk), initial);
     let device = Some(jail::device());
     plan.config = qemu_jail::config((&all, &[]), plan.ids, plan.runtime.kind, device);
     plan.cgroup.memory_bytes = (memory_mib << 20) + OVERHEAD_BYTES;

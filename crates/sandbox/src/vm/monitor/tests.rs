@@ -114,7 +114,7 @@ fn what_was_not_proven_is_not_used_and_what_is_missing_is_refused() {
     );
     kvm(&mut facts, |kvm| kvm.kernel = None);
     let refused = crate::plan(&spec, &facts).unwrap_err();
-    assert_eq!(refused, PlanError::ImageMissing);
+    assert_eq!(refused, PlanError::DiskMissing);
     kvm(&mut facts, |kvm| kvm.programs.clear());
     let refused = crate::plan(&spec, &facts).unwrap_err();
     assert_eq!(refused, PlanError::MachineMissing);

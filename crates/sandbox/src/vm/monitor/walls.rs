@@ -34,7 +34,7 @@ pub(in crate::vm) fn walls() -> Vec<Wall> {
         ),
         wall(
             "read_only_system",
-            "/usr is a read-only disk, the root directory a read-only mount inside",
+            "programs lie on a read-only disk, the root directory is a read-only mount inside",
         ),
         wall(
             "sealed_network",

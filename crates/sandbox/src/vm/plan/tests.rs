@@ -6,6 +6,7 @@ use crate::plan::TreeStep;
 use crate::plan::tests as oci;
 use crate::vm::monitor::Kvm;
 use crate::vm::parts::{Acceleration, MachineParts};
+use crate::vm::tool::tests::tool;
 
 pub(in crate::vm) fn parts() -> MachineParts {
     MachineParts {
@@ -14,6 +15,7 @@ pub(in crate::vm) fn parts() -> MachineParts {
         kernel: "/opt/machine/boot/vmlinuz-6.1.0-57-cloud-amd64".into(),
         modules: vec![("virtio.ko", b"MODULE".as_slice().into())],
         image_maker: "/opt/machine/usr/bin/mkfs.erofs".into(),
+        nft: Some(tool()),
         image: Some("/opt/machine/images/usr-0.erofs".into()),
         etc: vec![TreeStep::Link(
             "etc/alternatives/awk".into(),
@@ -73,12 +75,13 @@ fn what_a_machine_can_not_hold_is_refused_before_anything_is_made() {
     });
     assert_eq!(also, PlanError::NotInMachine("/opt/tools".into()));
     let image = refused(|_, facts| facts.machine.as_mut().unwrap().image = None);
-    assert_eq!(image, PlanError::ImageMissing);
+    assert_eq!(image, PlanError::DiskMissing);
     assert_eq!(
         refused(|_, facts| facts.machine = None),
         PlanError::MachineMissing
     );
-    assert_eq!(refused(|_, facts| facts.nft = None), PlanError::NftMissing);
+    let nft = refused(|_, facts| facts.machine.as_mut().unwrap().nft = None);
+    assert_eq!(nft, PlanError::NftMissing);
 }
 
 #[test]

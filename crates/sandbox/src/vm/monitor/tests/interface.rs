@@ -51,7 +51,7 @@ fn what_a_monitor_is_told_is_what_its_published_interface_takes() {
         let machine = peer.machine().unwrap();
         assert_eq!(machine.socket, "/run/link.sock");
         assert_eq!(machine.memory_mib, 2048 + 64);
-        let files = ["/boot/kernel", "/boot/initial", "/boot/usr.erofs"];
+        let files = ["/boot/kernel", "/boot/initial", "/boot/disk.erofs"];
         assert_eq!(machine.files, files);
         assert!(machine.kernel_words.contains("rdinit=/init"));
     }
