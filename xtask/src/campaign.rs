@@ -9,10 +9,16 @@ use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
 
 /// kill -9 of each role at named steps, then at random points.
-pub(crate) fn crash(root: &Path, random: u32, seed: Option<&str>) -> Result<()> {
+pub(crate) fn crash(
+    root: &Path,
+    random: u32,
+    seed: Option<&str>,
+    roles: Option<&str>,
+) -> Result<()> {
     let random = random.to_string();
-    let mut program = vec!["torno-campaign", "crash", &random];
-    program.extend(seed);
+    let seed = drawn_or(seed);
+    let mut program = vec!["torno-campaign", "crash", &random, &seed];
+    program.extend(roles);
     lanes::stage_program(root, &program)
 }
 
@@ -25,13 +31,17 @@ pub(crate) fn plenty(
     levels: Option<&str>,
 ) -> Result<()> {
     let count = count.to_string();
-    let seed = seed.map_or_else(
-        || RandomState::new().build_hasher().finish().to_string(),
-        str::to_owned,
-    );
+    let seed = drawn_or(seed);
     let mut program = vec!["torno-campaign", which, &count, &seed];
     program.extend(levels);
     lanes::stage_program(root, &program)
+}
+
+fn drawn_or(seed: Option<&str>) -> String {
+    seed.map_or_else(
+        || RandomState::new().build_hasher().finish().to_string(),
+        str::to_owned,
+    )
 }
 
 /// Attempts to leave that public lists name, at each level.

@@ -98,6 +98,9 @@ enum Campaign {
         /// Draws the random points; a fresh one, printed, when absent.
         #[arg(long)]
         seed: Option<String>,
+        /// Only these, with commas: `sandbox,keeper`.
+        #[arg(long)]
+        roles: Option<String>,
     },
     /// Sessions made, used and ended in every way, many at a time; nothing is left (root).
     Churn {
@@ -241,7 +244,11 @@ fn run(task: &Task) -> anyhow::Result<()> {
 
 fn campaign(root: &std::path::Path, which: &Campaign) -> anyhow::Result<()> {
     match which {
-        Campaign::Crash { random, seed } => campaign::crash(root, *random, seed.as_deref()),
+        Campaign::Crash {
+            random,
+            seed,
+            roles,
+        } => campaign::crash(root, *random, seed.as_deref(), roles.as_deref()),
         Campaign::Churn {
             cycles,
             seed,

@@ -11,7 +11,7 @@ use torno_stage::daemon::{self, Daemon};
 use torno_stage::world::{World, random};
 
 /// Where blows fall, as far as they work here.
-const LEVELS: [&str; 2] = ["container", "gvisor"];
+const LEVELS: [&str; 3] = ["container", "gvisor", "microvm"];
 /// Random points, when no number is given.
 const RANDOM_DEFAULT: u32 = 200;
 /// Blows on a living process, for each role at each named step.
@@ -20,6 +20,8 @@ const NAMED: u32 = 3;
 const TRIES_MAX: u32 = 12;
 /// LIMIT: a random blow falls within this of its step's beginning.
 const AFTER_US_MAX: u64 = 400_000;
+/// LIMIT: the same at a machine, which boots for seconds where it is emulated.
+const MACHINE_AFTER_US_MAX: u64 = 4_000_000;
 /// LIMIT: the same for a gate that is being ended: the command that ends it takes so long.
 const ENDING_AFTER_US_MAX: u64 = 60_000;
 /// LIMIT: the same for a porter, whose life is one job.
@@ -38,8 +40,9 @@ pub(super) fn run(count: Option<u32>, seed: Option<String>, only: Option<&str>) 
     for role in ROLES.into_iter().filter(|role| wanted(role)) {
         for step in Step::of(role) {
             campaign.named("container", role, *step)?;
-            // Each level has another first process.
-            for level in LEVELS.into_iter().skip(1).filter(|_| role == "sandbox") {
+            // Each level has another first process, and other things that are kept.
+            let differs = matches!(role, "sandbox" | "keeper");
+            for level in LEVELS.into_iter().skip(1).filter(|_| differs) {
                 campaign.named(level, role, *step)?;
             }
         }
@@ -47,18 +50,12 @@ pub(super) fn run(count: Option<u32>, seed: Option<String>, only: Option<&str>) 
     let mut drawn = 0;
     let mut point = 0;
     while drawn < count && point < count.saturating_mul(TRIES_MAX) {
-        let blow = draw(&seed, point)?;
+        let level = level_of(point);
+        let blow = draw(&seed, point, level)?;
+        point += 1;
         if !wanted(blow.role) {
-            point += 1;
             continue;
         }
-        // Every fourth point falls on a sandbox with a kernel of its own, where there is one.
-        let level = if point % 4 == 3 {
-            "gvisor"
-        } else {
-            "container"
-        };
-        point += 1;
         if campaign.blow(level, blow, "random")? {
             drawn += 1;
         }
@@ -66,8 +63,17 @@ pub(super) fn run(count: Option<u32>, seed: Option<String>, only: Option<&str>) 
     Ok(campaign.end(drawn == count))
 }
 
+/// Every fourth point falls on a sandbox with a kernel of its own, where there is one.
+fn level_of(point: u32) -> &'static str {
+    match point % 8 {
+        3 => "gvisor",
+        7 => "microvm",
+        _ => "container",
+    }
+}
+
 /// The blow of one random point: the same for a seed on every machine.
-fn draw(seed: &str, point: u32) -> Result<Blow> {
+fn draw(seed: &str, point: u32, level: &str) -> Result<Blow> {
     let digest = Sha256::digest(format!("{seed} {point}"));
     let mut numbers = digest.chunks_exact(8).map(|part| {
         part.iter()
@@ -80,14 +86,15 @@ fn draw(seed: &str, point: u32) -> Result<Blow> {
     let role = ROLES.get(below(ROLES.len())?).copied().context("no role")?;
     let steps = Step::of(role);
     let step = steps.get(below(steps.len())?).copied().context("no step")?;
-    let most = usize::try_from(after_us_max(role, step))?;
+    let most = usize::try_from(after_us_max(level, role, step))?;
     let after = Duration::from_micros(u64::try_from(below(most)?)?);
     Ok(Blow { role, step, after })
 }
 
 /// How long into a step a role can be met.
-fn after_us_max(role: &str, step: Step) -> u64 {
+fn after_us_max(level: &str, role: &str, step: Step) -> u64 {
     match (role, step) {
+        ("sandbox" | "keeper", Step::Starting) if level == "microvm" => MACHINE_AFTER_US_MAX,
         ("porter", _) => PORTER_AFTER_US_MAX,
         ("gate", Step::Stopping | Step::Killing) => ENDING_AFTER_US_MAX,
         _ => AFTER_US_MAX,
@@ -139,7 +146,7 @@ impl Campaign {
             }
             // At once, and then later and later; four times sooner where that came too late, so
             // that the last tries fall at once again.
-            let most = Duration::from_micros(after_us_max(role, step) / 3);
+            let most = Duration::from_micros(after_us_max(level, role, step) / 3);
             let after = most * hits / 4_u32.pow(tries - hits);
             hits += u32::from(self.blow(level, Blow { role, step, after }, "named")?);
         }
