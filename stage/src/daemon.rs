@@ -382,6 +382,10 @@ impl Daemon {
 impl Drop for Daemon {
     fn drop(&mut self) {
         self.down();
+        // Told again it may not fail: what a failure leaves behind is all that there is to read.
+        if std::thread::panicking() {
+            println!("{}", self.log_text());
+        }
     }
 }
 

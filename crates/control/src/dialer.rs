@@ -83,6 +83,7 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
             FromSupervisor::GateJoined {
                 session,
                 generation,
+                ..
             } => {
                 let [gate] = exactly(descriptors)?;
                 let gate = Rc::new(Channel::new(gate)?);

@@ -58,11 +58,8 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     let mut cuts = Cuts::default();
     loop {
-        for (session, generation) in gates.lost() {
-            let order = Order::EndLostGate {
-                session,
-                generation,
-            };
+        for (session, number) in gates.lost() {
+            let order = Order::EndLostGate { session, number };
             supervisor.send(&order.encode(), &[]).await?;
         }
         for reply in cuts.settle(&gates) {
@@ -228,15 +225,15 @@ fn heed(
         FromSupervisor::GateJoined {
             session,
             generation,
+            number,
         } => {
             let [gate] = exactly(given)?;
-            let id = gates.join(Channel::new(gate)?, session.clone(), generation);
+            let id = gates.join(Channel::new(gate)?, session.clone(), number);
             notary.gate_joined(id, session, generation);
         }
-        FromSupervisor::GateLeft {
-            session,
-            generation,
-        } => gates.ended(Some(&session), Some(generation)),
+        FromSupervisor::GateLeft { session, number } => {
+            gates.ended(Some(&session), Some(number));
+        }
         FromSupervisor::Kill { session } => {
             // Their processes were ended before this was said.
             gates.ended(session.as_ref(), None);

@@ -40,12 +40,14 @@ pub(crate) enum FromSupervisor {
         session: SessionId,
         /// And its generation.
         generation: Generation,
+        /// Which of the gates that this session has had it is.
+        number: GateNumber,
     },
     /// A gate's process ended. To the notary, the desk and the dialer.
     GateLeft {
         /// The gate's session.
         session: SessionId,
-        generation: Generation,
+        number: GateNumber,
     },
     /// The kill-only socket was used, or the daemon ends. To notary, dialer, launcher and desk.
     Kill {
@@ -53,6 +55,11 @@ pub(crate) enum FromSupervisor {
         session: Option<SessionId>,
     },
 }
+
+/// One gate among all that the supervisor ever gave a session: its install phase has one of its
+/// own, at the same generation. Never used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct GateNumber(pub(crate) u64);
 
 /// What a role needs to begin.
 #[derive(Debug, Serialize, Deserialize)]
@@ -118,7 +125,7 @@ pub(crate) enum Order {
     EndLostGate {
         /// Whose.
         session: SessionId,
-        generation: Generation,
+        number: GateNumber,
     },
 }
 
@@ -137,10 +144,7 @@ impl Order {
             Self::EndGate { session } => (2, session, 0, 0),
             Self::SpawnPorter { session, uid, gid } => (3, session, u64::from(*uid), *gid),
             Self::EndPorters { session } => (4, session, 0, 0),
-            Self::EndLostGate {
-                session,
-                generation,
-            } => (5, session, generation.0, 0),
+            Self::EndLostGate { session, number } => (5, session, number.0, 0),
         };
         let mut packet = [0_u8; ORDER_BYTES];
         let name = session.as_str().as_bytes();
@@ -188,7 +192,7 @@ impl Order {
             }),
             5 => Some(Self::EndLostGate {
                 session: session()?,
-                generation: Generation(first),
+                number: GateNumber(first),
             }),
             _ => None,
         }
@@ -417,7 +421,7 @@ mod tests {
             },
             Order::EndLostGate {
                 session: session.clone(),
-                generation: Generation(7),
+                number: GateNumber(7),
             },
             Order::SpawnPorter {
                 session,

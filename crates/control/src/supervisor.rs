@@ -251,15 +251,16 @@ impl Supervisor {
                 session,
                 generation,
             } => {
-                let joined = self.spawn_gate(session.clone(), generation).await;
+                let number = self.gates.number();
+                let joined = self.spawn_gate(session.clone(), generation, number).await;
                 if let Err(error) = joined {
                     tracing::error!("gate of {session}: {error:#}");
-                    self.gate_left(session, generation).await?;
+                    self.gate_left(session, number).await?;
                 }
             }
             Order::EndGate { session } => {
-                if let Some(generation) = self.gates.end(&session) {
-                    self.gate_left(session, generation).await?;
+                if let Some(number) = self.gates.end(&session) {
+                    self.gate_left(session, number).await?;
                 }
             }
             lost @ Order::EndLostGate { .. } => self.end_lost(lost).await?,
@@ -332,8 +333,8 @@ impl Supervisor {
     async fn reap(&mut self) -> anyhow::Result<Option<Role>> {
         self.porters.reap();
         self.spare.reap();
-        for (session, generation) in self.gates.reap() {
-            self.gate_left(session, generation).await?;
+        for (session, number) in self.gates.reap() {
+            self.gate_left(session, number).await?;
         }
         for standing in &mut self.standing {
             if let Ok(Some(status)) = standing.child.try_wait() {

@@ -70,6 +70,20 @@ pub(crate) fn until(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
+/// The same of a value; what it is at the end is told.
+#[track_caller]
+pub(crate) fn until_equal<T: PartialEq + std::fmt::Debug>(
+    what: &str,
+    wanted: &T,
+    is: impl Fn() -> T,
+) {
+    let end = Instant::now() + WAIT;
+    while is() != *wanted && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(is(), *wanted, "{what}");
+}
+
 /// The directories of a sandbox's group, in every hierarchy.
 pub(crate) fn groups(id: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();

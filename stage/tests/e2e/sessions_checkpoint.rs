@@ -2,7 +2,7 @@
 //! A session's files as they were at one moment, and sessions that begin with them: each a session
 //! like any other, to which nothing of the one before is worth anything but its files.
 
-use crate::ahead::until;
+use crate::ahead::{until, until_equal};
 use crate::stage::{Stage, at_each_level, at_machine};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -254,8 +254,8 @@ fn a_kill_ends_the_making_of_a_checkpoint_and_leaves_nothing_of_it() {
         let killed = stage.torno(&["kill", &session]).good();
         assert!(killed.stdout.contains(", 0 left"), "{killed:?}");
         assert!(!take.wait().unwrap().success());
-        let whole = [stage.daemon.state().join("checkpoints/whole")];
-        until("it stays", || kept(&stage.daemon) == whole);
+        let whole = vec![stage.daemon.state().join("checkpoints/whole")];
+        until_equal("it stays", &whole, || kept(&stage.daemon));
         assert_eq!(listed(stage).len(), 1);
     });
 }
@@ -276,8 +276,8 @@ fn a_crash_during_a_checkpoint_leaves_a_whole_one_or_none() {
             until("a porter lives on", || !any_porter(&daemon));
             daemon.up().unwrap();
             // The launcher clears up while the notary answers already.
-            let whole = [daemon.state().join("checkpoints/whole")];
-            until(role, || kept(&daemon) == whole);
+            let whole = vec![daemon.state().join("checkpoints/whole")];
+            until_equal(role, &whole, || kept(&daemon));
             daemon.unseal().unwrap();
             let run = [
                 "run",

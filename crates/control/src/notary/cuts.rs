@@ -81,12 +81,13 @@ impl Cuts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::orders::GateNumber;
     use torno_control_api::channel::{Channel, pair};
     use torno_notary_protocol::gate::NotaryMessage;
     use torno_notary_protocol::transit;
-    use torno_policy::names::{Generation, SessionId};
+    use torno_policy::names::SessionId;
 
-    const GENERATION: Generation = Generation(3);
+    const NUMBER: GateNumber = GateNumber(3);
 
     fn session(last: char) -> SessionId {
         SessionId::parse(&format!("{}{last}", "a".repeat(25))).unwrap()
@@ -97,7 +98,7 @@ mod tests {
         let (ours, theirs) = pair().unwrap();
         let ours = Channel::new(ours).unwrap();
         let (gate, theirs) = (
-            gates.join(ours, session(last), GENERATION),
+            gates.join(ours, session(last), NUMBER),
             Channel::new(theirs).unwrap(),
         );
         gates.send(gate, &NotaryMessage::Revoke { credential: None }, &[]);
@@ -146,7 +147,7 @@ mod tests {
         assert!(cuts.overdue(&gates, now).is_empty());
         assert_eq!(cuts.overdue(&gates, now + CUT_WITHIN), [gate]);
         gates.leave(gate);
-        assert_eq!(gates.lost(), [(session('b'), GENERATION)]);
+        assert_eq!(gates.lost(), [(session('b'), NUMBER)]);
         assert!(gates.lost().is_empty(), "it is told once");
         cuts.settle(&gates);
         assert!(heard.try_recv().is_err(), "its process may live");
@@ -155,11 +156,11 @@ mod tests {
         assert_eq!(leaving, [gate]);
         let (later, mut heard_later) = operator();
         cuts.reply_after(leaving, &gates, later);
-        gates.ended(Some(&session('b')), Some(Generation(2)));
+        gates.ended(Some(&session('b')), Some(GateNumber(2)));
         gates.ended(Some(&session('c')), None);
         cuts.settle(&gates);
         assert!(heard.try_recv().is_err() && heard_later.try_recv().is_err());
-        gates.ended(Some(&session('b')), Some(GENERATION));
+        gates.ended(Some(&session('b')), Some(NUMBER));
         cuts.settle(&gates);
         assert!(heard.try_recv().is_ok() && heard_later.try_recv().is_ok());
     }

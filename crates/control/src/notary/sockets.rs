@@ -2,6 +2,7 @@
 //! The notary's sockets: gates, desk, dialer, operators. Each is read by a task of its own that
 //! only parses and queues; one loop decides. A gate that does not read its answers is let go.
 
+use crate::orders::GateNumber;
 use crate::role_channel::{self, Heard};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -13,7 +14,7 @@ use torno_notary_protocol::gate::{GateMessage, NotaryMessage};
 use torno_notary_protocol::operator::{OperatorReply, OperatorRequest};
 use torno_notary_protocol::transit::{self, CredentialInTransit};
 use torno_policy::decision::Reason;
-use torno_policy::names::{Generation, SessionId};
+use torno_policy::names::SessionId;
 use zeroize::Zeroizing;
 
 /// LIMIT: messages of all gates that wait; beyond it gates wait in their sockets.
@@ -49,7 +50,7 @@ pub(super) enum Sent {
 /// Where frames for one gate wait.
 struct Writer {
     session: SessionId,
-    generation: Generation,
+    number: GateNumber,
     queue: mpsc::Sender<Zeroizing<Vec<u8>>>,
     channel: Arc<Channel>,
     /// How often it was told to cut something, and how often it said that it has.
@@ -61,9 +62,9 @@ struct Writer {
 pub(super) struct Gates {
     writers: BTreeMap<GateId, Writer>,
     /// Those that left, until their process has ended.
-    left: BTreeMap<GateId, (SessionId, Generation)>,
+    left: BTreeMap<GateId, (SessionId, GateNumber)>,
     /// Those of them whose end nobody was asked for yet.
-    lost: Vec<(SessionId, Generation)>,
+    lost: Vec<(SessionId, GateNumber)>,
     next: u64,
     events: mpsc::Sender<FromGate>,
 }
@@ -88,7 +89,7 @@ impl Gates {
         &mut self,
         channel: Channel,
         session: SessionId,
-        generation: Generation,
+        number: GateNumber,
     ) -> GateId {
         let gate = GateId(self.next);
         self.next += 1;
@@ -97,7 +98,7 @@ impl Gates {
         tokio::spawn(write(Arc::clone(&channel), frames));
         let writer = Writer {
             session,
-            generation,
+            number,
             queue,
             channel: Arc::clone(&channel),
             revoked: 0,
@@ -164,15 +165,15 @@ impl Gates {
     }
 
     /// Those that left since this was asked: their processes are to be ended.
-    pub(super) fn lost(&mut self) -> Vec<(SessionId, Generation)> {
+    pub(super) fn lost(&mut self) -> Vec<(SessionId, GateNumber)> {
         std::mem::take(&mut self.lost)
     }
 
-    /// Processes of gates have ended: of a session or of all, of a generation or of each.
-    pub(super) fn ended(&mut self, session: Option<&SessionId>, generation: Option<Generation>) {
+    /// Processes of gates have ended: of a session or of all, one of them or each.
+    pub(super) fn ended(&mut self, session: Option<&SessionId>, number: Option<GateNumber>) {
         self.left.retain(|_, (of, its)| {
             session.is_some_and(|session| session != of)
-                || generation.is_some_and(|generation| generation != *its)
+                || number.is_some_and(|number| number != *its)
         });
     }
 
@@ -186,7 +187,7 @@ impl Gates {
     pub(super) fn leave(&mut self, gate: GateId) {
         if let Some(writer) = self.writers.remove(&gate) {
             writer.channel.close();
-            let name = (writer.session, writer.generation);
+            let name = (writer.session, writer.number);
             self.left.insert(gate, name.clone());
             self.lost.push(name);
         }
@@ -315,7 +316,7 @@ mod tests {
             let [(greedy, flood), (modest, asker)] = ['b', 'c'].map(|last| {
                 let (ours, theirs) = pair().unwrap();
                 let session = SessionId::parse(&format!("{}{last}", "a".repeat(25))).unwrap();
-                let gate = gates.join(Channel::new(ours).unwrap(), session, Generation(1));
+                let gate = gates.join(Channel::new(ours).unwrap(), session, GateNumber(1));
                 (gate, Channel::new(theirs).unwrap())
             });
             let frame = transit::encode_compact(&GateMessage::Report(Vec::new()), &[]).unwrap();

@@ -2,7 +2,7 @@
 //! The gates' processes. Ending one is cutting its session off: its sockets die with it.
 
 use super::Supervisor;
-use crate::orders::{FromSupervisor, Keeping, Order, Start};
+use crate::orders::{FromSupervisor, GateNumber, Keeping, Order, Start};
 use crate::role_channel::send;
 use crate::roles::{Role, uids};
 use crate::spawn::{Spawned, User, spawn};
@@ -17,13 +17,15 @@ use torno_policy::names::{Generation, SessionId};
 pub(super) struct Gates {
     live: BTreeMap<SessionId, Gate>,
     started: u32,
+    /// How many were given to sessions.
+    given: u64,
 }
 
 /// One gate's process.
 pub(super) struct Gate {
     child: Child,
-    /// Of what it serves; of one made ahead, the first.
-    generation: Generation,
+    /// Its own; one that waits has none yet.
+    number: GateNumber,
     /// Kept open: a gate exits when it closes.
     channel: Channel,
 }
@@ -43,17 +45,23 @@ impl Gate {
 }
 
 impl Gates {
-    /// Ends a session's gate; its generation, if it had one.
-    pub(super) fn end(&mut self, session: &SessionId) -> Option<Generation> {
-        let mut gate = self.live.remove(session)?;
-        gate.end();
-        Some(gate.generation)
+    /// The number of the next gate that a session gets.
+    pub(super) fn number(&mut self) -> GateNumber {
+        self.given += 1;
+        GateNumber(self.given)
     }
 
-    /// Ends a session's gate of this generation; false when that is gone.
-    pub(super) fn end_lost(&mut self, session: &SessionId, generation: Generation) -> bool {
+    /// Ends a session's gate; its number, if it had one.
+    pub(super) fn end(&mut self, session: &SessionId) -> Option<GateNumber> {
+        let mut gate = self.live.remove(session)?;
+        gate.end();
+        Some(gate.number)
+    }
+
+    /// Ends this very gate of a session; false when it is gone, whichever the session has now.
+    pub(super) fn end_lost(&mut self, session: &SessionId, number: GateNumber) -> bool {
         let live = self.live.get(session);
-        live.is_some_and(|gate| gate.generation == generation) && self.end(session).is_some()
+        live.is_some_and(|gate| gate.number == number) && self.end(session).is_some()
     }
 
     /// [`Self::end`] for all: first the signals, then the waiting.
@@ -67,11 +75,11 @@ impl Gates {
     }
 
     /// Removes ended gates and names them.
-    pub(super) fn reap(&mut self) -> Vec<(SessionId, Generation)> {
+    pub(super) fn reap(&mut self) -> Vec<(SessionId, GateNumber)> {
         let live = self.live.iter_mut();
         let gone: Vec<_> = live
             .filter_map(|(session, gate)| {
-                let name = (session.clone(), gate.generation);
+                let name = (session.clone(), gate.number);
                 gate.has_ended().then_some(name)
             })
             .collect();
@@ -86,21 +94,14 @@ impl Supervisor {
     /// A gate that has no notary any more, by its own doing or the notary's. What it was released
     /// ends with its process.
     pub(super) async fn end_lost(&mut self, order: Order) -> anyhow::Result<()> {
-        let Order::EndLostGate {
-            session,
-            generation,
-        } = order
-        else {
+        let Order::EndLostGate { session, number } = order else {
             anyhow::bail!("the notary orders nothing but the end of what it lost");
         };
-        if self.gates.end_lost(&session, generation) {
-            return self.gate_left(session, generation).await;
+        if self.gates.end_lost(&session, number) {
+            return self.gate_left(session, number).await;
         }
         // It ended before its notary saw that it had left: who waits for it hears so again.
-        let left = FromSupervisor::GateLeft {
-            session,
-            generation,
-        };
+        let left = FromSupervisor::GateLeft { session, number };
         send(self.channel(Role::Notary)?, &left, &[]).await
     }
 
@@ -108,12 +109,9 @@ impl Supervisor {
     pub(super) async fn gate_left(
         &self,
         session: SessionId,
-        generation: Generation,
+        number: GateNumber,
     ) -> anyhow::Result<()> {
-        let left = FromSupervisor::GateLeft {
-            session,
-            generation,
-        };
+        let left = FromSupervisor::GateLeft { session, number };
         // The desk first: a sandbox whose gate is gone ends too, and would be the cause.
         for role in [Role::Desk, Role::Notary, Role::Dialer] {
             send(self.channel(role)?, &left, &[]).await?;
@@ -127,6 +125,7 @@ impl Supervisor {
         &mut self,
         session: SessionId,
         generation: Generation,
+        number: GateNumber,
     ) -> anyhow::Result<()> {
         anyhow::ensure!(
             !self.gates.live.contains_key(&session),
@@ -140,11 +139,12 @@ impl Supervisor {
             joining.push((role, theirs));
         }
         let mut gate = self.serving(&ends).await?;
-        gate.generation = generation;
+        gate.number = number;
         for (role, theirs) in joining {
             let joined = FromSupervisor::GateJoined {
                 session: session.clone(),
                 generation,
+                number,
             };
             send(self.channel(role)?, &joined, &[theirs.as_fd()]).await?;
         }
@@ -175,7 +175,7 @@ impl Supervisor {
         let user = self.root.then_some(User { uid: id, gid: id });
         let Spawned { child, channel } = spawn(Role::Gate, user, &self.log)?;
         let gate = Gate {
-            generation: Generation(0),
+            number: GateNumber(0),
             child,
             channel: Channel::new(channel)?,
         };
@@ -196,5 +196,32 @@ impl Supervisor {
         }));
         send(&gate.channel, &start, &[]).await?;
         Ok(gate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    /// A session whose install phase is over has its second gate while its notary still finds that
+    /// the first is lost.
+    #[tokio::test]
+    async fn a_lost_gate_takes_no_other_of_its_session_along() {
+        // ATTACK: 101
+        let session = SessionId::parse("abcdefghijklmnopqrstuvwxyz").unwrap();
+        let mut gates = Gates::default();
+        let (first, second) = (gates.number(), gates.number());
+        let (ours, _theirs) = channel::pair().unwrap();
+        let gate = Gate {
+            child: Command::new("sleep").arg("60").spawn().unwrap(),
+            number: second,
+            channel: Channel::new(ours).unwrap(),
+        };
+        gates.live.insert(session.clone(), gate);
+        assert!(!gates.end_lost(&session, first));
+        assert!(gates.reap().is_empty());
+        assert!(gates.end_lost(&session, second));
+        assert!(!gates.end_lost(&session, second));
     }
 }

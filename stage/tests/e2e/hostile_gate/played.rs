@@ -67,7 +67,7 @@ impl PlayedNotary {
     /// Tells it of a gate, and is that gate.
     pub(crate) fn gate(&self, session: &str) -> Socket {
         let [ours, theirs] = pair();
-        let joined = json!({ "GateJoined": { "session": session, "generation": 1 } });
+        let joined = json!({ "GateJoined": { "session": session, "generation": 1, "number": 1 } });
         tell(&self.supervisor, &joined, &[theirs]);
         Socket::new(ours)
     }
