@@ -10,7 +10,10 @@ mod tls;
 
 use crate::daemon::Daemon;
 use anyhow::{Result, ensure};
+use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,6 +30,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(4);
 const WATCH_NICE: i32 = -20;
 /// After the last command: what was sent on loopback has then been read here too.
 const SETTLE: Duration = Duration::from_millis(60);
+
+/// A sandbox may put anything there: no link is followed and nobody is waited for.
+const OPEN: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::CLOEXEC);
 
 /// What was seen of all sandboxes of one daemon.
 #[derive(Debug)]
@@ -45,7 +54,7 @@ pub struct Seen {
 #[derive(Debug)]
 pub struct Witness {
     shared: Arc<Shared>,
-    watcher: Option<JoinHandle<()>>,
+    watchers: Vec<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
@@ -54,8 +63,16 @@ struct Shared {
     sandboxes: PathBuf,
     over: AtomicBool,
     frames: Mutex<Vec<capture::Captured>>,
-    keys: Mutex<BTreeMap<PathBuf, Vec<u8>>>,
+    keys: Mutex<BTreeMap<PathBuf, Exported>>,
     faults: Mutex<Vec<String>>,
+}
+
+/// What clients of one workspace copy exported. The file is held: a kill takes its name away, and
+/// with it what a client wrote a moment before.
+#[derive(Debug)]
+struct Exported {
+    file: File,
+    bytes: Vec<u8>,
 }
 
 impl Witness {
@@ -70,10 +87,13 @@ impl Witness {
             keys: Mutex::default(),
             faults: Mutex::default(),
         });
-        let own = Arc::clone(&shared);
+        let (networks, files) = (Arc::clone(&shared), Arc::clone(&shared));
         Self {
             shared,
-            watcher: Some(std::thread::spawn(move || watch(&own))),
+            watchers: vec![
+                std::thread::spawn(move || watch(&networks)),
+                std::thread::spawn(move || harvest(&files)),
+            ],
         }
     }
 
@@ -87,13 +107,14 @@ impl Witness {
         let faults = lock(&self.shared.faults);
         ensure!(faults.is_empty(), "not everything was seen: {faults:?}");
         let captured = lock(&self.shared.frames);
-        let keys = tls::Keys::read(lock(&self.shared.keys).values());
+        let keys = lock(&self.shared.keys);
+        let keys = tls::Keys::read(keys.values().map(|exported| &exported.bytes));
         Ok(put_together(&captured, &keys))
     }
 
     fn stop(&mut self) {
         self.shared.over.store(true, Ordering::SeqCst);
-        if let Some(watcher) = self.watcher.take() {
+        for watcher in self.watchers.drain(..) {
             let _panicked = watcher.join();
         }
     }
@@ -105,10 +126,14 @@ impl Drop for Witness {
     }
 }
 
-fn watch(shared: &Arc<Shared>) {
-    // This thread alone. A launcher has a namespace open for some ms only: who comes late on a busy
-    // machine has missed a sandbox. Without the right to it, as before.
+/// This thread alone. A launcher has a namespace open for some ms only, and a copy is gone a moment
+/// after a kill: who comes late on a busy machine has missed it. Without the right to it, as before.
+fn hurry() {
     let _as_before = rustix::process::setpriority_process(None, WATCH_NICE);
+}
+
+fn watch(shared: &Arc<Shared>) {
+    hurry();
     let mut namespaces = capture::Namespaces::default();
     while !shared.over.load(Ordering::SeqCst) {
         for namespace in namespaces.fresh(&shared.log) {
@@ -120,15 +145,22 @@ fn watch(shared: &Arc<Shared>) {
                 lock(&shared.faults).push(format!("{error:#}"));
             }
         }
-        // A workspace copy may be gone a moment later.
-        harvest(shared);
         std::thread::sleep(LOOK_EVERY);
     }
-    harvest(shared);
+}
+
+fn harvest(shared: &Shared) {
+    hurry();
+    while !shared.over.load(Ordering::SeqCst) {
+        take_exported(shared);
+        std::thread::sleep(LOOK_EVERY);
+    }
+    take_exported(shared);
 }
 
 /// Takes exported keys out of the workspace copies, as they grow.
-fn harvest(shared: &Shared) {
+fn take_exported(shared: &Shared) {
+    let mut keys = lock(&shared.keys);
     for entry in std::fs::read_dir(&shared.sandboxes)
         .into_iter()
         .flatten()
@@ -136,13 +168,16 @@ fn harvest(shared: &Shared) {
     {
         for phase in ["workspace", "install"] {
             let path = entry.path().join(phase).join(KEYS);
-            let known = lock(&shared.keys).get(&path).map(Vec::len);
-            let length = std::fs::symlink_metadata(&path).ok().map(|m| m.len());
-            if length.is_some() && length != known.map(|known| known as u64) {
-                let bytes = std::fs::read(&path).unwrap_or_default();
-                lock(&shared.keys).insert(path, bytes);
+            if !keys.contains_key(&path)
+                && let Ok(file) = rustix::fs::open(&path, OPEN, Mode::empty())
+            {
+                let (file, bytes) = (File::from(file), Vec::new());
+                keys.insert(path, Exported { file, bytes });
             }
         }
+    }
+    for Exported { file, bytes } in keys.values_mut() {
+        let _what_there_is = file.read_to_end(bytes);
     }
 }
 
