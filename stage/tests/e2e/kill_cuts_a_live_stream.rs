@@ -14,7 +14,8 @@ fn no_byte_arrives_after_the_report() {
         assert_eq!(cut.late_bytes, 0, "{cut:?}");
         assert_eq!(cut.exit, Some(137), "{cut:?}");
         assert!(cut.receipt.contains(" 0 left"), "{cut:?}");
-        assert!(cut.took < Duration::from_secs(2), "{cut:?}");
+        // How fast it is, the benchmarks say; a hang is no kill.
+        assert!(cut.took < Duration::from_secs(15), "{cut:?}");
         assert!(stage.daemon.sessions().unwrap().is_empty());
     });
 }
