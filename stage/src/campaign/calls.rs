@@ -30,6 +30,8 @@ const COMMAND_WAIT: Duration = Duration::from_secs(120);
 const DEATH_WAIT: Duration = Duration::from_millis(500);
 /// LIMIT: a command that is traced; after this it goes on untraced.
 const TRACED_WAIT: Duration = Duration::from_secs(30);
+/// LIMIT: until sessions work again.
+const AGAIN_WAIT: Duration = Duration::from_secs(5);
 /// LIMIT: a daemon whose role died ends within this.
 const END_WAIT: Duration = Duration::from_secs(60);
 /// LIMIT: how long a host may take to come to rest.
@@ -233,6 +235,8 @@ impl Campaign {
             Err(error) => {
                 eprintln!("{}", self.daemon.log_text());
                 self.faults.push(format!("{point}: {error:#}"));
+                // The next one begins with a daemon of its own, as after one that held.
+                self.daemon.down();
             }
         }
     }
@@ -271,15 +275,23 @@ impl Campaign {
             self.daemon.up()?;
         }
         self.clear()?;
-        let options = ["--workspace", "copy"];
-        let mut run = self
-            .daemon
-            .run_in(level, &options, &["/bin/sh", "-c", "cat file"]);
-        let output = run.stdin(Stdio::null()).output().context("torno")?;
-        ensure!(
-            output.status.success() && output.stdout == b"of the workspace\n",
-            "no session works any more: {output:?}"
-        );
+        // A level whose probe failed is probed again after a second.
+        let end = Instant::now() + AGAIN_WAIT;
+        loop {
+            let options = ["--workspace", "copy"];
+            let mut run = self
+                .daemon
+                .run_in(level, &options, &["/bin/sh", "-c", "cat file"]);
+            let output = run.stdin(Stdio::null()).output().context("torno")?;
+            if output.status.success() && output.stdout == b"of the workspace\n" {
+                break;
+            }
+            ensure!(
+                Instant::now() < end,
+                "no session works any more: {output:?}"
+            );
+            std::thread::sleep(DEATH_WAIT);
+        }
         self.daemon.must(&["audit", "verify"])?;
         Ok(())
     }

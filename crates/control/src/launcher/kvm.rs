@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether KVM runs machines here, level by level: found out by boots, when a level is named, once
-//! in a launcher's life. A boot that fails takes ten seconds, beside the launcher's loop.
+//! in a launcher's life or until one runs. A boot that fails takes ten seconds, beside the
+//! launcher's loop.
 
+use super::levels::Again;
 use super::ranges::Range;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::mpsc::{self, TryRecvError};
+use std::time::{Duration, Instant};
 use torno_sandbox::{BootProbe, HostFacts, Level, MachineParts, VerifiedGuest};
 
 /// What is known of each level.
@@ -16,8 +19,15 @@ pub(super) struct Kvm {
 }
 
 enum Trial {
-    Coming(mpsc::Receiver<Outcome>),
-    Done(Vec<String>),
+    Coming(mpsc::Receiver<Outcome>, Instant),
+    /// What was found, and when it is tried again where no machine ran.
+    Done(Vec<String>, Option<Again>),
+}
+
+impl Trial {
+    fn is_due(&self) -> bool {
+        matches!(self, Self::Done(_, Some(again)) if again.is_due())
+    }
 }
 
 /// What a trial brings: the parts with the kernel that it unpacked, and what it found.
@@ -46,25 +56,31 @@ impl Kvm {
         if !self.is_wanted || !is_there {
             return true;
         }
+        if self.tried.get(&level).is_some_and(Trial::is_due) {
+            self.tried.remove(&level);
+        }
         let known = self.tried.entry(level).or_insert_with(|| match trial() {
             Some((guest, range)) => begin(level, facts.clone(), guest, range),
-            None => Trial::Done(vec!["KVM: nothing to try it with".to_owned()]),
+            None => failed("nothing to try it with"),
         });
-        let Trial::Coming(coming) = known else {
+        let Trial::Coming(coming, begun) = known else {
             return true;
         };
+        let took = begun.elapsed();
+        let mut again = Some(Again::after(took));
         let lines = match coming.try_recv() {
             Err(TryRecvError::Empty) => return false,
             Err(TryRecvError::Disconnected) => vec!["KVM: the trial died".to_owned()],
             Ok((tried, found)) => {
                 take(level, facts, tried, &found);
+                again = again.filter(|_| found.monitor.is_none());
                 found.lines
             }
         };
         for line in &lines {
             tracing::info!("{}: {line}", level.name());
         }
-        *known = Trial::Done(lines);
+        *known = Trial::Done(lines, again);
         true
     }
 
@@ -76,8 +92,8 @@ impl Kvm {
             (_, None, _) => Vec::new(),
             (false, Some(_), _) => one("KVM: not used, by `kvm = false` in tornod.toml"),
             (true, Some(false), _) => one("KVM: no /dev/kvm, or not root of this host"),
-            (true, Some(true), Some(Trial::Done(lines))) => lines.clone(),
-            (true, Some(true), Some(Trial::Coming(_))) => one("KVM: a machine is being tried"),
+            (true, Some(true), Some(Trial::Done(lines, _))) => lines.clone(),
+            (true, Some(true), Some(Trial::Coming(..))) => one("KVM: a machine is being tried"),
             (true, Some(true), None) => {
                 one("KVM: there; whether it runs a machine is tried when this level is named")
             }
@@ -114,9 +130,15 @@ fn begin(level: Level, mut facts: HostFacts, guest: VerifiedGuest, range: Range)
         let _ = done.send((facts.machine, probe));
     };
     match std::thread::Builder::new().name("kvm".into()).spawn(work) {
-        Ok(_) => Trial::Coming(coming),
-        Err(error) => Trial::Done(vec![format!("KVM: {error}")]),
+        Ok(_) => Trial::Coming(coming, Instant::now()),
+        Err(error) => failed(&error.to_string()),
     }
+}
+
+/// No trial was made.
+fn failed(why: &str) -> Trial {
+    let again = Again::after(Duration::ZERO);
+    Trial::Done(vec![format!("KVM: {why}")], Some(again))
 }
 
 /// The kernel for those who don't read it packed. Where it can't be had they are left out.

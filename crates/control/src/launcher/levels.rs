@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Isolation levels: what works here, and what the guest agent is told at each.
 
+mod again;
+
 use super::sandboxes::Failed;
 use crate::orders::ProbeResult;
 use torno_policy::grant::{Isolation, WorkspaceMode};
 use torno_sandbox::{HostFacts, INSIDE_UID, Level};
+
+pub(super) use again::Again;
 
 /// Every level, weakest first.
 pub(super) const ALL: [Isolation; 4] = [

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The parts of a machine and its image. Parts are found when any level is asked for, the image is
 //! made when a machine is named: it has the size of `/usr`, and takes up to a minute beside the
-//! launcher's loop. It is looked at once in a launcher's life.
+//! launcher's loop. It is made once in a launcher's life, or until that succeeds.
 
+use super::levels::Again;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, TryRecvError};
+use std::time::{Duration, Instant};
 use torno_sandbox::{HostFacts, Paths};
 
 /// Where images are kept for a machine whose parts are installed.
@@ -19,9 +21,9 @@ pub(super) struct Machines {
 enum State {
     Unasked,
     Found,
-    Coming(mpsc::Receiver<Result<PathBuf, String>>),
+    Coming(mpsc::Receiver<Result<PathBuf, String>>, Instant),
     Done,
-    Failed(String),
+    Failed(String, Again),
 }
 
 impl Machines {
@@ -43,16 +45,19 @@ impl Machines {
     /// Puts parts and image into the facts; false while the image is still being made.
     pub(super) fn prepare(&mut self, facts: &mut HostFacts) -> bool {
         self.find(facts);
-        if matches!(self.state, State::Found) {
-            self.state = begin(facts);
+        match &self.state {
+            State::Found => self.state = begin(facts),
+            State::Failed(_, again) if again.is_due() => self.state = begin(facts),
+            _ => {}
         }
-        let State::Coming(coming) = &self.state else {
+        let State::Coming(coming, begun) = &self.state else {
             return true;
         };
+        let failed = |why| State::Failed(why, Again::after(begun.elapsed()));
         self.state = match coming.try_recv() {
             Err(TryRecvError::Empty) => return false,
-            Err(TryRecvError::Disconnected) => State::Failed("the making died".to_owned()),
-            Ok(Err(error)) => State::Failed(error),
+            Err(TryRecvError::Disconnected) => failed("the making died".to_owned()),
+            Ok(Err(error)) => failed(error),
             Ok(Ok(image)) => {
                 if let Some(machine) = &mut facts.machine {
                     machine.image = Some(image);
@@ -66,8 +71,8 @@ impl Machines {
     /// Why there is no image.
     pub(super) fn failure(&self) -> Option<&str> {
         match &self.state {
-            State::Failed(why) => Some(why),
-            State::Unasked | State::Found | State::Coming(_) | State::Done => None,
+            State::Failed(why, _) => Some(why),
+            State::Unasked | State::Found | State::Coming(..) | State::Done => None,
         }
     }
 }
@@ -92,7 +97,7 @@ fn begin(facts: &HostFacts) -> State {
         let _ = done.send(made.map_err(|error| format!("{:#}", anyhow::Error::from(error))));
     };
     match std::thread::Builder::new().name("image".into()).spawn(work) {
-        Ok(_) => State::Coming(coming),
-        Err(error) => State::Failed(error.to_string()),
+        Ok(_) => State::Coming(coming, Instant::now()),
+        Err(error) => State::Failed(error.to_string(), Again::after(Duration::ZERO)),
     }
 }

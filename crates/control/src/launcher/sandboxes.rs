@@ -20,7 +20,7 @@ use super::shape;
 use super::spare_network::SpareNetwork;
 use super::spare_sandbox::SpareSandboxes;
 use super::templates::Templates;
-use crate::orders::{LauncherReply, ProbeResult, SandboxOrder, SandboxReady, Start};
+use crate::orders::{LauncherReply, SandboxOrder, SandboxReady, Start};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -65,7 +65,7 @@ pub(super) struct Sandboxes {
     facts: HostFacts,
     live: BTreeMap<SessionId, Life>,
     ranges: Ranges,
-    probes: Vec<ProbeResult>,
+    probes: Vec<(Isolation, probes::Probed)>,
     machines: Machines,
     kvm: Kvm,
     /// What sandboxes may be made of.

@@ -53,6 +53,8 @@ const CALLS: [&str; 38] = [
 ];
 /// LIMIT: until strace holds the process.
 const HOLD_WAIT: Duration = Duration::from_secs(20);
+/// LIMIT: until strace has let everybody go.
+const END_WAIT: Duration = Duration::from_secs(5);
 /// What strace writes beside a call that it let fail.
 const INJECTED: &str = "(INJECTED)";
 
@@ -150,7 +152,14 @@ impl Tracing {
         };
         // One whose process has ended has ended too.
         let _gone = kill_process(pid, Signal::INT);
-        self.strace.wait().context("strace")?;
+        // One that waits for a child that it lost does not hear that; killed, it lets all go.
+        let end = Instant::now() + END_WAIT;
+        while self.strace.try_wait().context("strace")?.is_none() {
+            if Instant::now() > end {
+                self.let_go();
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
         std::fs::read_to_string(self.written.path()).context("what strace wrote")
     }
 }

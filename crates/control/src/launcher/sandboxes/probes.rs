@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What works on this machine, level by level.
 
-use super::super::levels;
+use super::super::levels::{self, Again};
 use super::Sandboxes;
 use crate::orders::ProbeResult;
+use std::time::Instant;
 use torno_policy::grant::Isolation;
 use torno_sandbox::Level;
 
 impl Sandboxes {
-    /// Boot probes, each made once in this life, and what waits at each level now.
+    /// Boot probes, each made once in this life or until it works, and what waits at each level now.
     pub(in super::super) fn probe(&mut self, only: Option<Isolation>) -> Vec<ProbeResult> {
         let wanted = levels::ALL
             .into_iter()
@@ -50,12 +51,15 @@ impl Sandboxes {
         {
             return levels::coming(level);
         }
-        if let Some(found) = self.probes.iter().find(|found| found.isolation == level) {
-            return found.clone();
+        let known = self.probes.iter().find(|(known, _)| *known == level);
+        if let Some((_, found)) = known.filter(|(_, found)| found.counts()) {
+            return found.result.clone();
         }
-        let found = levels::probe(level, &self.facts, self.ranges.of_probes());
-        self.probes.push(found.clone());
-        found
+        self.probes.retain(|(known, _)| *known != level);
+        let found = Probed::make(|| levels::probe(level, &self.facts, self.ranges.of_probes()));
+        let result = found.result.clone();
+        self.probes.push((level, found));
+        result
     }
 
     /// Finds out whether KVM runs machines of that level; false while a machine is being tried.
@@ -67,9 +71,28 @@ impl Sandboxes {
         let after = self.facts.machine.as_ref().map(|parts| &parts.kvm);
         if before.as_ref() != after {
             // What was said before knew nothing of it.
-            self.probes.retain(|found| found.isolation != level);
+            self.probes.retain(|(known, _)| *known != level);
         }
         is_known
+    }
+}
+
+/// What a boot probe found, and when a "no" is looked at again.
+pub(super) struct Probed {
+    result: ProbeResult,
+    again: Option<Again>,
+}
+
+impl Probed {
+    fn make(probe: impl FnOnce() -> ProbeResult) -> Self {
+        let begun = Instant::now();
+        let result = probe();
+        let again = (!result.works).then(|| Again::after(begun.elapsed()));
+        Self { result, again }
+    }
+
+    fn counts(&self) -> bool {
+        !self.again.is_some_and(Again::is_due)
     }
 }
 
