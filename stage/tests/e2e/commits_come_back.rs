@@ -85,7 +85,9 @@ fn git(stage: &Stage, at: &Path, words: &[&str]) -> (bool, String) {
         .args(words)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
+    let said = String::from_utf8_lossy(&output.stdout)
+        .trim_end()
+        .to_owned();
     (output.status.success(), said)
 }
 
@@ -140,7 +142,13 @@ fn commits_come_back_as_a_checked_bundle() {
         brought(stage, &session);
         let bundle = stage.daemon.home().join("outside/work.bundle");
         let _gone = std::fs::remove_file(&bundle);
-        let words = ["session", "commits", &session, "--bundle", bundle.to_str().unwrap()];
+        let words = [
+            "session",
+            "commits",
+            &session,
+            "--bundle",
+            bundle.to_str().unwrap(),
+        ];
         stage.torno(&words).good();
         good(&["bundle", "verify", bundle.to_str().unwrap()]);
         let now = own(&workspace.join(".git"));
@@ -166,7 +174,10 @@ fn looked_at(stage: &Stage, session: &str) {
     ] {
         assert!(diff.contains(said), "{said}: {diff}");
     }
-    assert!(!diff.contains(".git/hooks") && !diff.contains(".git/objects/"), "{diff}");
+    assert!(
+        !diff.contains(".git/hooks") && !diff.contains(".git/objects/"),
+        "{diff}"
+    );
     let apply = stage.torno(&["session", "apply", session, "--yes"]).good();
     assert!(apply.stdout.contains("left      .git: "), "{apply:?}");
 }
@@ -178,16 +189,27 @@ fn brought(stage: &Stage, session: &str) {
     for (verb, run) in [("new   ", "first"), ("there ", "second")] {
         let came = stage.torno(&["session", "commits", session]).good().stdout;
         for name in ["heads/agent/fix", "tags/v2"] {
-            assert!(came.contains(&format!("{verb}  {place}/{name}  ")), "{run}: {came}");
+            assert!(
+                came.contains(&format!("{verb}  {place}/{name}  ")),
+                "{run}: {came}"
+            );
         }
-        for name in ["dotgit", "parent", "link", "option", "nowhere", "linked", "symbolic"] {
-            assert!(came.contains(&format!("left    refs/heads/{name}: ")), "{run}: {came}");
+        for name in [
+            "dotgit", "parent", "link", "option", "nowhere", "linked", "symbolic",
+        ] {
+            assert!(
+                came.contains(&format!("left    refs/heads/{name}: ")),
+                "{run}: {came}"
+            );
         }
         assert!(came.contains("git merge "), "{run}: {came}");
         assert!(!came.contains('\x1b'), "{run}: {came:?}");
     }
     let (_, refs) = git(stage, &workspace, &["for-each-ref", "--format=%(refname)"]);
-    let expected = ["refs/heads/main".to_owned(), format!("{place}/heads/agent/fix")];
+    let expected = [
+        "refs/heads/main".to_owned(),
+        format!("{place}/heads/agent/fix"),
+    ];
     let expected = [&expected[..], &[format!("{place}/tags/v2")]].concat();
     assert_eq!(refs, expected.join("\n"));
     let file = format!("{place}/heads/agent/fix:file");

@@ -100,7 +100,10 @@ fn no_trap_in_a_workspace_is_sprung_by_diff_apply_or_a_git_on_the_host() {
         ] {
             assert!(!workspace.join(left).exists(), "{left} came back: {said}");
             // Of a repository's files only their place is named.
-            let end = left.to_lowercase().find(".git/").map(|at| at + ".git".len());
+            let end = left
+                .to_lowercase()
+                .find(".git/")
+                .map(|at| at + ".git".len());
             let named = end.map_or(left, |end| &left[..end]);
             assert!(said.contains(named), "{left} is not named: {said}");
         }

@@ -39,8 +39,9 @@ pub(super) async fn stream(
         return Err(Failure {
             code: "no_workspace_copy".to_owned(),
             message: format!("session `{session}` has no copy of a workspace"),
-            hint: "diff, apply and commits work for sessions with `workspace = { mode = \"copy\" }`"
-                .to_owned(),
+            hint:
+                "diff, apply and commits work for sessions with `workspace = { mode = \"copy\" }`"
+                    .to_owned(),
         });
     }
     let baseline = desk.baseline(session, false).map_err(|e| internal(&e))?;

@@ -118,8 +118,15 @@ pub(super) fn heading(original: &OwnedFd, changed: &OwnedFd) -> Vec<String> {
         lines.push(format!("  left   {what}: {why}"));
     }
     if !lines.is_empty() {
-        let word = if differ == 0 { "no branch or tag" } else { "branches and tags that differ" };
-        lines.insert(0, format!("commits: {word}; `torno session commits` brings them"));
+        let word = if differ == 0 {
+            "no branch or tag"
+        } else {
+            "branches and tags that differ"
+        };
+        lines.insert(
+            0,
+            format!("commits: {word}; `torno session commits` brings them"),
+        );
     }
     lines
 }

@@ -111,7 +111,11 @@ fn walk_below(
 }
 
 /// The names of a directory, sorted; more than so many are refused before they are held.
-pub(super) fn names(directory: BorrowedFd<'_>, prefix: &str, most: usize) -> anyhow::Result<Vec<String>> {
+pub(super) fn names(
+    directory: BorrowedFd<'_>,
+    prefix: &str,
+    most: usize,
+) -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory).with_context(|| format!("`{prefix}`"))? {
         let entry = entry.with_context(|| format!("`{prefix}`"))?;

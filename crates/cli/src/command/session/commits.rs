@@ -56,7 +56,10 @@ struct Report<'a> {
 /// Runs it.
 pub(super) async fn run(command: &Commits, desk: &Desk, context: &Context) -> Outcome<u8> {
     let target = super::directory(command.into.as_deref(), context);
-    let bundle = command.bundle.as_ref().map(|file| context.directory.join(file));
+    let bundle = command
+        .bundle
+        .as_ref()
+        .map(|file| context.directory.join(file));
     let quarantine = Quarantine::make(&context.paths.state().join("commits"), &command.session)?;
     let git = Git::find(context.search_path.as_deref(), quarantine.path())?;
     let request = ApiRequest::Commits {
@@ -116,13 +119,21 @@ fn lines(report: &Report<'_>) -> String {
     match (branch, report.bundle) {
         (None, _) => human.push_str("no branch or tag came back\n"),
         (Some(_), Some(bundle)) => {
-            let words = ["git".to_owned(), "fetch".to_owned(), bundle.display().to_string()];
+            let words = [
+                "git".to_owned(),
+                "fetch".to_owned(),
+                bundle.display().to_string(),
+            ];
             let from = format!("refs/torno/{0}/*:refs/torno/{0}/*", report.session);
             let words = printable::words(&[&words[..], &[from]].concat());
             human.push_str(&format!("next: {words}\n"));
         }
         (Some(one), None) => {
-            let log = ["git".to_owned(), "log".to_owned(), format!("HEAD..{}", one.to)];
+            let log = [
+                "git".to_owned(),
+                "log".to_owned(),
+                format!("HEAD..{}", one.to),
+            ];
             let merge = ["git".to_owned(), "merge".to_owned(), one.to.clone()];
             human.push_str(&format!(
                 "next: {}, then {}\n",

@@ -125,7 +125,9 @@ fn no_file_of_a_repository_comes_back_whoever_confirms_it() {
          left deep/.git: 1 file of a repository changed; it stays inside, commits too\n\
          left sub/.GIT: 1 file of a repository changed; it stays inside, commits too\n"
     );
-    let there = std::fs::read_dir(place.target.join(".git")).unwrap().count();
+    let there = std::fs::read_dir(place.target.join(".git"))
+        .unwrap()
+        .count();
     assert_eq!(there, 1);
     for gone in ["sub", "deep", "a"] {
         assert!(!place.target.join(gone).exists(), "{gone}");

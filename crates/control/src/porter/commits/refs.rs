@@ -141,8 +141,13 @@ fn read_packed(text: &[u8], refs: &mut Refs) -> anyhow::Result<()> {
         }
         let digits = line.iter().take_while(|byte| is_digit(**byte)).count();
         let (digits, name) = line.split_at_checked(digits).unwrap_or((line, &[]));
-        ensure!(digits.len() != 64, "its ids are of SHA-256, which Torno does not bring back");
-        let name = name.strip_prefix(b" ").with_context(|| format!("{odd}: line {at}"))?;
+        ensure!(
+            digits.len() != 64,
+            "its ids are of SHA-256, which Torno does not bring back"
+        );
+        let name = name
+            .strip_prefix(b" ")
+            .with_context(|| format!("{odd}: line {at}"))?;
         let id = id(digits).with_context(|| format!("{odd}: line {at}"))?;
         ensure!(names.insert(name), "{odd}: line {at} has a name again");
         may_be_peeled = true;

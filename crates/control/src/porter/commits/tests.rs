@@ -49,9 +49,21 @@ fn refs_and_objects_are_sent_and_nothing_else_of_a_repository() {
     write(root, ".git/HEAD", "ref: refs/heads/main\n");
     write(root, ".git/refs/heads/main", &format!("{}\n", id('a')));
     write(root, ".git/objects/aa/11", "no id");
-    write(root, &format!(".git/objects/aa/{}", &id('a')[2..]), "object");
-    write(root, &format!(".git/objects/pack/pack-{}.pack", id('b')), "pack");
-    write(root, &format!(".git/objects/pack/pack-{}.idx", id('b')), "SECRET");
+    write(
+        root,
+        &format!(".git/objects/aa/{}", &id('a')[2..]),
+        "object",
+    );
+    write(
+        root,
+        &format!(".git/objects/pack/pack-{}.pack", id('b')),
+        "pack",
+    );
+    write(
+        root,
+        &format!(".git/objects/pack/pack-{}.idx", id('b')),
+        "SECRET",
+    );
     write(root, ".git/objects/pack/pack-x.pack", "SECRET");
     write(root, ".git/objects/info/alternates", "/SECRET\n");
     for odd in [
@@ -69,14 +81,20 @@ fn refs_and_objects_are_sent_and_nothing_else_of_a_repository() {
         write(root, &format!(".git/{odd}"), "SECRET");
     }
     write(root, "host", "SECRET");
-    symlink(root.join("host"), root.join(format!(".git/objects/aa/{}", &id('c')[2..]))).unwrap();
+    symlink(
+        root.join("host"),
+        root.join(format!(".git/objects/aa/{}", &id('c')[2..])),
+    )
+    .unwrap();
     symlink(root.join("host"), root.join(".git/refs/heads/linked")).unwrap();
     symlink(root, root.join(".git/objects/cc")).unwrap();
     let frames = sent(root);
     assert!(!format!("{frames:?}").contains("SECRET"), "{frames:?}");
     let bodies: String = frames.iter().map(|(_, body)| &**body).collect();
     assert_eq!(bodies, "objectpack");
-    let refs = frames.iter().filter(|(frame, _)| matches!(frame, Frame::Ref { .. }));
+    let refs = frames
+        .iter()
+        .filter(|(frame, _)| matches!(frame, Frame::Ref { .. }));
     assert_eq!(refs.count(), 1);
     let told = format!("{frames:?}");
     for left in ["refs/heads/linked", "objects/info/alternates", "objects/cc"] {
@@ -91,7 +109,10 @@ fn a_repository_that_lies_elsewhere_says_so() {
     let says = |text: &str| {
         let frames = sent(root);
         assert_eq!(frames.len(), 1, "{frames:?}");
-        assert!(matches!(&frames[0].0, Frame::Failed { why } if why.contains(text)), "{frames:?}");
+        assert!(
+            matches!(&frames[0].0, Frame::Failed { why } if why.contains(text)),
+            "{frames:?}"
+        );
     };
     says("no `.git`");
     write(root, ".git", "gitdir: /elsewhere\n");
@@ -106,7 +127,11 @@ fn a_repository_that_lies_elsewhere_says_so() {
     write(root, ".git/commondir", "..");
     says("a worktree's");
     std::fs::remove_file(root.join(".git/commondir")).unwrap();
-    write(root, ".git/packed-refs", &format!("{} refs/heads/a\n", "a".repeat(64)));
+    write(
+        root,
+        ".git/packed-refs",
+        &format!("{} refs/heads/a\n", "a".repeat(64)),
+    );
     says("SHA-256");
 }
 
@@ -122,7 +147,11 @@ fn a_diff_says_which_refs_differ() {
     assert_eq!(heading(&open(&ours), &open(&theirs)), Vec::<String>::new());
     write(&theirs, ".git/refs/heads/main", &format!("{}\n", id('c')));
     write(&theirs, ".git/refs/tags/v\x1b[2J", "x");
-    write(&theirs, ".git/packed-refs", &format!("{} refs/heads/fresh\n", id('d')));
+    write(
+        &theirs,
+        ".git/packed-refs",
+        &format!("{} refs/heads/fresh\n", id('d')),
+    );
     let lines = heading(&open(&ours), &open(&theirs));
     assert_eq!(
         lines,

@@ -85,8 +85,10 @@ impl Work<'_> {
             if self.bundle.is_some() {
                 return Ok(None);
             }
-            return Err(Stop::new(format!("{} is no git repository", self.target.display()))
-                .next("say `--into DIR`, or `--bundle FILE` for a bundle"));
+            return Err(
+                Stop::new(format!("{} is no git repository", self.target.display()))
+                    .next("say `--into DIR`, or `--bundle FILE` for a bundle"),
+            );
         }
         let place = ["rev-parse", "--path-format=absolute", "--git-common-dir"];
         let more = ["--git-path", "objects", "--show-object-format"];
@@ -96,8 +98,10 @@ impl Work<'_> {
         let (Some(common), Some(objects), Some("sha1"), None) =
             (common, objects, format, lines.next())
         else {
-            return Err(Stop::new("your repository is of a kind that commits can't come into")
-                .next("`--bundle FILE` writes them into a bundle"));
+            return Err(
+                Stop::new("your repository is of a kind that commits can't come into")
+                    .next("`--bundle FILE` writes them into a bundle"),
+            );
         };
         Ok(Some(Repository {
             common: PathBuf::from(common),
@@ -134,8 +138,11 @@ impl Work<'_> {
 
     /// Everything, in order.
     pub(super) fn bring(&self, stream: File, repository: Option<&Repository>) -> Outcome<Brought> {
-        // A repository that itself borrows would open places that nobody listed.
-        let borrows = repository.filter(|one| !one.objects.join("info/alternates").exists());
+        // A repository that itself borrows would open places that nobody listed; and a bundle holds
+        // what the session had, not what the person has under an id that the session named.
+        let is_alone = |one: &&Repository| !one.objects.join("info/alternates").exists();
+        let borrows = repository.filter(is_alone);
+        let borrows = borrows.filter(|_| self.bundle.is_none());
         let mut read = vec![self.git.directory()];
         read.extend(borrows.map(|one| one.common.clone()));
         let reach = Reach {
@@ -206,7 +213,9 @@ impl Work<'_> {
             return Ok(brought);
         }
         let lines = wanted.iter();
-        let lines: String = lines.map(|one| format!("{} {}\n", one.id, one.name)).collect();
+        let lines: String = lines
+            .map(|one| format!("{} {}\n", one.id, one.name))
+            .collect();
         let refs = std::fs::write(self.quarantine.raw().join("packed-refs"), lines);
         refs.map_err(|error| Stop::new("the quarantine can't be written").because(&error))?;
         let checked = self.quarantine.checked();
@@ -243,8 +252,14 @@ impl Work<'_> {
                 brought.refs.push(one.clone());
             } else {
                 brought.refused += 1;
-                let why = if is_good { "git left it out" } else { &complaint };
-                brought.left.push((one.name.as_str().to_owned(), why.to_owned()));
+                let why = if is_good {
+                    "git left it out"
+                } else {
+                    &complaint
+                };
+                brought
+                    .left
+                    .push((one.name.as_str().to_owned(), why.to_owned()));
             }
         }
         Ok(())
@@ -306,7 +321,9 @@ fn apart(differing: Vec<One>, brought: &mut Brought) -> Vec<One> {
     for one in clashing {
         brought.refused += 1;
         let why = "another one has its name but for case, or lies below it";
-        brought.left.push((one.name.as_str().to_owned(), why.to_owned()));
+        brought
+            .left
+            .push((one.name.as_str().to_owned(), why.to_owned()));
     }
     wanted
 }

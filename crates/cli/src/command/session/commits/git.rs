@@ -75,8 +75,9 @@ impl Git {
             .map(|place| place.join("git"))
             .find(|program| program.is_file());
         Ok(Self {
-            program: program
-                .ok_or_else(|| Stop::new("`git` is not installed").next("install git 2.31 or newer"))?,
+            program: program.ok_or_else(|| {
+                Stop::new("`git` is not installed").next("install git 2.31 or newer")
+            })?,
             scratch: scratch.to_owned(),
         })
     }
@@ -92,7 +93,10 @@ impl Git {
     pub(super) fn run(&self, place: &Path, words: &[&OsStr], streams: Streams) -> Outcome<Said> {
         let failed = |error: std::io::Error| Stop::new("git can't be run").because(&error);
         let (output, errors) = (self.scratch.join("output"), self.scratch.join("errors"));
-        let (mut output, mut errors) = (fresh(&output).map_err(failed)?, fresh(&errors).map_err(failed)?);
+        let (mut output, mut errors) = (
+            fresh(&output).map_err(failed)?,
+            fresh(&errors).map_err(failed)?,
+        );
         let to = match streams.output {
             Some(file) => file,
             None => output.try_clone().map_err(failed)?,

@@ -39,7 +39,11 @@ impl Quarantine {
             Stop::new(format!("no quarantine can be made in {}", all.display())).because(&error)
         };
         let mut private = DirBuilder::new();
-        private.mode(0o700).recursive(true).create(all).map_err(failed)?;
+        private
+            .mode(0o700)
+            .recursive(true)
+            .create(all)
+            .map_err(failed)?;
         for old in std::fs::read_dir(all).map_err(failed)?.flatten() {
             let lock = File::open(old.path()).map_err(failed)?;
             if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
@@ -48,9 +52,14 @@ impl Quarantine {
         }
         let path = all.join(session.as_str());
         let made = DirBuilder::new().mode(0o700).create(&path);
-        if made.as_ref().is_err_and(|e| e.kind() == std::io::ErrorKind::AlreadyExists) {
-            return Err(Stop::new("the commits of this session are being brought already")
-                .next("wait for the other `torno session commits`"));
+        if made
+            .as_ref()
+            .is_err_and(|e| e.kind() == std::io::ErrorKind::AlreadyExists)
+        {
+            return Err(
+                Stop::new("the commits of this session are being brought already")
+                    .next("wait for the other `torno session commits`"),
+            );
         }
         made.map_err(failed)?;
         let lock = File::open(&path).map_err(failed)?;
@@ -111,7 +120,9 @@ impl Quarantine {
         };
         loop {
             let frame = read_frame(&mut from).map_err(|error| broken().because(&error))?;
-            budget.take(&frame).map_err(|error| broken().because(&error))?;
+            budget
+                .take(&frame)
+                .map_err(|error| broken().because(&error))?;
             match frame {
                 Frame::Ref { name, id } => {
                     if came.refs.insert(name, id).is_some() {
@@ -144,9 +155,8 @@ impl Quarantine {
     /// Has git read a pack from its beginning to its checksum and name what is in it. An index of
     /// the session's is never looked at.
     fn index(&self, git: &Git, path: &Path, came: &mut Came) -> Outcome {
-        let failed = |error: std::io::Error| {
-            Stop::new("the quarantine can't be written").because(&error)
-        };
+        let failed =
+            |error: std::io::Error| Stop::new("the quarantine can't be written").because(&error);
         let most = format!("--max-input-size={BYTES_MAX}");
         let words = ["index-pack", "--stdin", &most].map(OsStr::new);
         let streams = Streams {

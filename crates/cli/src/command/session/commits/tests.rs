@@ -50,7 +50,10 @@ impl Place {
             .unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         let error = String::from_utf8_lossy(&output.stderr);
-        (output.status.success(), format!("{}{error}", said.trim_end()))
+        (
+            output.status.success(),
+            format!("{}{error}", said.trim_end()),
+        )
     }
 
     fn commit(&self, at: &str, text: &str) -> String {
@@ -63,7 +66,11 @@ impl Place {
     /// A tree of one entry, whatever its name, and a branch at a commit of it.
     fn branch_with(&self, branch: &str, mode: &str, name: &str, content: &[u8]) {
         let hash = |words: &[&str], input: &[u8]| {
-            let words = [&["hash-object", "-w", "--literally", "--stdin", "-t"], words].concat();
+            let words = [
+                &["hash-object", "-w", "--literally", "--stdin", "-t"],
+                words,
+            ]
+            .concat();
             let (is_good, said) = self.try_git("theirs", &words, input);
             assert!(is_good, "{said}");
             said
@@ -73,13 +80,19 @@ impl Place {
         let entry = [format!("{mode} {name}\0").as_bytes(), &blob].concat();
         let tree = hash(&["tree"], &entry);
         let commit = self.git("theirs", &["commit-tree", "-m", branch, &tree]);
-        self.git("theirs", &["update-ref", &format!("refs/heads/{branch}"), &commit]);
+        self.git(
+            "theirs",
+            &["update-ref", &format!("refs/heads/{branch}"), &commit],
+        );
     }
 
     /// What a porter sends of the session's copy.
     fn stream(&self) -> File {
         let mut to = tempfile::tempfile().unwrap();
-        let refs = self.git("theirs", &["for-each-ref", "--format=%(objectname) %(refname)"]);
+        let refs = self.git(
+            "theirs",
+            &["for-each-ref", "--format=%(objectname) %(refname)"],
+        );
         for line in refs.lines() {
             let (id, name) = line.split_once(' ').unwrap();
             if let Ok(name) = RefName::parse(name) {
@@ -151,7 +164,11 @@ impl Place {
 }
 
 fn names(brought: &Brought) -> Vec<(&str, Verb)> {
-    brought.refs.iter().map(|one| (&*one.to, one.verb)).collect()
+    brought
+        .refs
+        .iter()
+        .map(|one| (&*one.to, one.verb))
+        .collect()
 }
 
 #[test]
@@ -160,7 +177,11 @@ fn commits_come_under_refs_of_the_session_and_change_nothing_else() {
     // The person's own hooks are not the session's to start either.
     let hook = place.path("ours/.git/hooks/reference-transaction");
     std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    std::fs::write(&hook, format!("#!/bin/sh\ntouch {}\n", place.path("ran").display())).unwrap();
+    std::fs::write(
+        &hook,
+        format!("#!/bin/sh\ntouch {}\n", place.path("ran").display()),
+    )
+    .unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&hook, mode).unwrap();
     place.git("theirs", &["checkout", "--quiet", "-b", "agent/fix"]);
@@ -192,7 +213,7 @@ fn what_git_does_not_accept_stays_and_keeps_no_good_commit_from_coming() {
     let place = Place::new();
     place.git("theirs", &["checkout", "--quiet", "-b", "good"]);
     place.commit("theirs", "b");
-    place.branch_with("dotgit", "40000", ".git", b"");
+    place.branch_with("dotgit", "100644", ".git", b"");
     place.branch_with("upper", "100644", ".GIT", b"");
     place.branch_with("tilde", "100644", "git~1", b"");
     place.branch_with("parent", "100644", "..", b"");
@@ -221,7 +242,11 @@ fn what_git_does_not_accept_stays_and_keeps_no_good_commit_from_coming() {
     let bad = [
         "dotgit", "false", "lacks", "link", "name", "option", "parent", "slash", "tilde", "upper",
     ];
-    assert_eq!(left, bad.map(|name| format!("refs/heads/{name}")), "{brought:?}");
+    assert_eq!(
+        left,
+        bad.map(|name| format!("refs/heads/{name}")),
+        "{brought:?}"
+    );
     assert_eq!(brought.refused, bad.len());
     for branch in bad {
         let id = place.git("theirs", &["rev-parse", branch]);
@@ -240,7 +265,8 @@ fn what_is_no_pack_or_no_object_keeps_only_what_needs_it() {
     let objects = place.path("theirs/.git/objects");
     std::fs::create_dir_all(objects.join("ee")).unwrap();
     std::fs::write(objects.join("ee").join("e".repeat(38)), "no zlib").unwrap();
-    for (name, text) in [("a", "PACK"), ("b", "PACK\0\0\0\x02\x7f\xff\xff\xff")] {
+    let many = &b"PACK\0\0\0\x02\x7f\xff\xff\xff"[..];
+    for (name, text) in [("a", &b"PACK"[..]), ("b", many)] {
         let pack = format!("pack/pack-{}.pack", name.repeat(40));
         std::fs::write(objects.join(pack), text).unwrap();
     }
@@ -250,7 +276,9 @@ fn what_is_no_pack_or_no_object_keeps_only_what_needs_it() {
     assert_eq!(left, ["a pack", "a pack"]);
     // A stream that ends early brings nothing.
     let stream = place.stream();
-    stream.set_len(stream.metadata().unwrap().len() - 3).unwrap();
+    stream
+        .set_len(stream.metadata().unwrap().len() - 3)
+        .unwrap();
     let stop = place.bring_from(stream, None).unwrap_err();
     assert!(stop.message.contains("break off"), "{stop:?}");
 }
@@ -265,12 +293,24 @@ fn a_bundle_holds_what_came_and_needs_nothing() {
     let brought = place.bring(Some(&bundle)).unwrap();
     assert_eq!(names(&brought), [("refs/torno/s1/heads/good", Verb::New)]);
     assert_eq!(place.own(), before);
-    assert!(std::fs::read(&bundle).unwrap().starts_with(b"# v2 git bundle\n"));
+    assert!(
+        std::fs::read(&bundle)
+            .unwrap()
+            .starts_with(b"# v2 git bundle\n")
+    );
     std::fs::create_dir(place.path("empty")).unwrap();
     place.git("empty", &["init", "--quiet"]);
-    let words = ["fetch", "--quiet", "../out.bundle", "refs/torno/*:refs/torno/*"];
+    let words = [
+        "fetch",
+        "--quiet",
+        "../out.bundle",
+        "refs/torno/*:refs/torno/*",
+    ];
     place.git("empty", &words);
-    assert_eq!(place.git("empty", &["show", "refs/torno/s1/heads/good:file"]), "b");
+    assert_eq!(
+        place.git("empty", &["show", "refs/torno/s1/heads/good:file"]),
+        "b"
+    );
     // What is there is not written over.
     assert!(place.bring(Some(&bundle)).is_err());
 }
@@ -331,6 +371,13 @@ fn what_is_told_is_inert_and_what_is_typed_next_is_quoted() {
         brought: &brought,
     };
     let text = lines(&report);
-    assert!(text.chars().all(|c| c.is_ascii_graphic() || " \n".contains(c)), "{text:?}");
-    assert!(text.contains("git merge 'refs/torno/s1/heads/$(touch\\u{202e}x)'"), "{text}");
+    assert!(
+        text.chars()
+            .all(|c| c.is_ascii_graphic() || " \n".contains(c)),
+        "{text:?}"
+    );
+    assert!(
+        text.contains("git merge 'refs/torno/s1/heads/$(touch\\u{202e}x)'"),
+        "{text}"
+    );
 }

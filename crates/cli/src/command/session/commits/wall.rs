@@ -14,8 +14,17 @@ use torno_control_api::commits::BYTES_MAX;
 
 /// Rights that are taken where the kernel knows them.
 const WANTED: ABI = ABI::V6;
-/// Where programs and what they need lie; the link to a user's home is none of it.
-const SYSTEM: [&str; 6] = ["/usr", "/bin", "/lib", "/lib64", "/nix/store", "/etc"];
+/// Where programs and their libraries lie.
+const SYSTEM: [&str; 5] = ["/usr", "/bin", "/lib", "/lib64", "/nix/store"];
+/// What the loader, the C library and git read besides.
+const FILES: [&str; 6] = [
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/etc/nsswitch.conf",
+    "/etc/passwd",
+    "/dev/null",
+    "/dev/urandom",
+];
 
 /// LIMIT: memory of one process: git maps packs piece by piece (`core.packedGitLimit`), so that
 /// this takes repositories far larger than what may come.
@@ -86,6 +95,9 @@ fn raise(reach: &Reach<'_>) -> Result<(), RulesetError> {
     }
     for place in reach.write {
         rules = open(rules, place, all)?;
+    }
+    for file in FILES.iter().map(Path::new) {
+        rules = open(rules, file, AccessFs::ReadFile.into())?;
     }
     // Git opens it for both where a standard stream is closed.
     let null = AccessFs::ReadFile | AccessFs::WriteFile;

@@ -52,7 +52,10 @@ fn packed_refs_in_another_form_are_none() {
         (format!("^{ID}\n"), "line 1"),
         (format!("{ID} refs/heads/a\n^{ID}\n^{ID}\n"), "line 3"),
         (format!("{ID} refs/heads/a\n# pack-refs with: \n"), "line 2"),
-        (format!("{ID} refs/heads/a\n\n{ID} refs/heads/b\n"), "line 2"),
+        (
+            format!("{ID} refs/heads/a\n\n{ID} refs/heads/b\n"),
+            "line 2",
+        ),
         ("<<<<<<< HEAD\n".to_owned(), "line 1"),
         (format!("{} refs/heads/a\n", "a".repeat(64)), "SHA-256"),
     ] {
@@ -146,7 +149,10 @@ fn loose_refs_are_plain_files_with_an_id() {
         std::fs::write(file, text).unwrap();
     };
     write("HEAD", &format!("{}\n", "e".repeat(40)));
-    write("packed-refs", &format!("{ID} refs/heads/packed\n{ID} refs/heads/hidden\n"));
+    write(
+        "packed-refs",
+        &format!("{ID} refs/heads/packed\n{ID} refs/heads/hidden\n"),
+    );
     write("refs/heads/main", &format!("{ID}\n"));
     write("refs/heads/agent/fix", ID);
     write("refs/heads/agent/fix.lock", "");
@@ -164,10 +170,16 @@ fn loose_refs_are_plain_files_with_an_id() {
     let refs = read(&open(git)).unwrap();
     assert_eq!(
         names(&refs),
-        ["refs/heads/agent/fix", "refs/heads/main", "refs/heads/packed"]
+        [
+            "refs/heads/agent/fix",
+            "refs/heads/main",
+            "refs/heads/packed"
+        ]
     );
     let left: Vec<&str> = refs.left.iter().map(|(what, _)| &**what).collect();
-    let heads = ["@", "around", "empty", "hidden", "link", "long", "loop", "pipe", "two"];
+    let heads = [
+        "@", "around", "empty", "hidden", "link", "long", "loop", "pipe", "two",
+    ];
     let mut expected: Vec<String> = heads.map(|name| format!("refs/heads/{name}")).to_vec();
     expected.push("HEAD".to_owned());
     assert_eq!(left, expected);
