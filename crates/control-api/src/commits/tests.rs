@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//! Tests of names, ids and frames.
+
 use super::*;
 
 // ATTACK: 166
