@@ -208,7 +208,7 @@ impl Work<'_> {
             ))
             .next("remove those inside that are not wanted"));
         }
-        let wanted = apart(differing, &mut brought);
+        let wanted = apart(&differing, &mut brought);
         if wanted.is_empty() {
             return Ok(brought);
         }
@@ -312,7 +312,7 @@ impl Work<'_> {
 }
 
 /// Those that can lie beside each other in any file system; of the others none.
-fn apart(differing: Vec<One>, brought: &mut Brought) -> Vec<One> {
+fn apart(differing: &[One], brought: &mut Brought) -> Vec<One> {
     let clashes = |one: &One| {
         let mut others = differing.iter().filter(|other| other.name != one.name);
         others.any(|other| one.name.clashes(&other.name))
