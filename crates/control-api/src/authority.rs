@@ -3,7 +3,7 @@
 //!
 //! | request | operator | brain of the session | brain of another |
 //! |---|---|---|---|
-//! | start, kill all, doctor, brain token, apply, sessions (all) | yes | no | no |
+//! | start, kill all, doctor, brain token, apply, commits, sessions (all) | yes | no | no |
 //! | leftovers, pause, resume, checkpoints | yes | no | no |
 //! | exec, attach, sessions (own), stop, kill (own), diff, explain | yes | yes | no |
 //!
@@ -48,6 +48,7 @@ fn session_of(request: &ApiRequest) -> Option<&SessionId> {
         ApiRequest::Authenticate { .. }
         | ApiRequest::Start(_)
         | ApiRequest::Apply { .. }
+        | ApiRequest::Commits { .. }
         // A person's brake: who is held by it must not let it go.
         | ApiRequest::Pause { .. }
         | ApiRequest::Resume { .. }
@@ -102,6 +103,9 @@ mod tests {
                 name: None,
             },
             ApiRequest::Checkpoints,
+            ApiRequest::Commits {
+                session: SessionId::parse("own").unwrap(),
+            },
             ApiRequest::IssueBrainToken { session: other },
         ] {
             assert!(!may(&brain, &request), "{request:?}");

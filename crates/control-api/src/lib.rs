@@ -19,6 +19,7 @@ pub mod attach;
 pub mod authority;
 pub mod channel;
 pub mod client;
+pub mod commits;
 pub mod images;
 pub mod kill_only;
 pub mod paths;

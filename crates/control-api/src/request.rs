@@ -85,6 +85,12 @@ pub enum ApiRequest {
         /// Paths that execute on a host and that the person confirmed one by one.
         confirmed: Vec<String>,
     },
+    /// What the session committed in its copy. The reply carries one descriptor: a pipe with a
+    /// stream of [`crate::commits`].
+    Commits {
+        /// Which.
+        session: SessionId,
+    },
     /// Which layer and rule would decide this act in that session?
     Explain {
         /// A running session.

@@ -4,6 +4,7 @@
 
 mod apply;
 mod changes;
+mod commits;
 mod copy;
 mod diff;
 mod pack;
@@ -60,6 +61,7 @@ fn writes(job: &PorterJob, at: usize) -> bool {
         PorterJob::Apply { .. } | PorterJob::Unpack { .. } => at == 0,
         PorterJob::Search { .. }
         | PorterJob::Diff
+        | PorterJob::Commits
         | PorterJob::Note
         | PorterJob::Count
         | PorterJob::Pack { .. } => false,
@@ -124,6 +126,10 @@ fn do_job(job: PorterJob, descriptors: Vec<OwnedFd>) -> anyhow::Result<PorterRep
         PorterJob::Unpack { bytes_max, files } => {
             let [target, before, stream] = exactly(descriptors)?;
             unpack::read(&target, &before, stream, bytes_max, &files)
+        }
+        PorterJob::Commits => {
+            let [changed, pipe] = exactly(descriptors)?;
+            commits::send(&changed, pipe)
         }
         PorterJob::Diff => {
             let [original, changed, baseline, pipe] = exactly(descriptors)?;

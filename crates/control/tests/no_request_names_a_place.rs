@@ -48,6 +48,7 @@ fn api() -> Vec<Value> {
         json!({ "stop": { "session": "s1" } }),
         json!({ "kill": { "session": null } }),
         json!({ "diff": { "session": "s1" } }),
+        json!({ "commits": { "session": "s1" } }),
         json!({ "apply": { "session": "s1", "paths": null, "confirmed": [] } }),
         json!({ "explain": { "session": "s1", "act": act } }),
         json!("doctor"),
@@ -255,9 +256,10 @@ fn every_request_is_among_the_samples() {
             ApiRequest::Checkpoints => 15,
             ApiRequest::RemoveCheckpoint { .. } => 16,
             ApiRequest::Leftovers { .. } => 17,
+            ApiRequest::Commits { .. } => 18,
         })
         .collect();
-    assert_eq!(api, (0..=17).collect());
+    assert_eq!(api, (0..=18).collect());
     let operator: BTreeSet<usize> = operator()
         .into_iter()
         .map(|sample| match serde_json::from_value(sample).unwrap() {

@@ -14,6 +14,22 @@ impl Daemon {
         self.write(&self.workspace().join(name), content)
     }
 
+    /// Gives all that lies in the workspace to whoever runs this Torno.
+    ///
+    /// # Errors
+    /// When it can't be given.
+    pub fn give_workspace(&self) -> Result<()> {
+        let mut ahead = vec![self.workspace()];
+        while let Some(path) = ahead.pop() {
+            self.give(&path)?;
+            if path.is_dir() && !path.is_symlink() {
+                let entries = std::fs::read_dir(&path).context("no directory")?;
+                ahead.extend(entries.flatten().map(|entry| entry.path()));
+            }
+        }
+        Ok(())
+    }
+
     /// Writes the daemon's own settings; they count from its next start.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ mod an_ordinary_user;
 mod answers_are_searched;
 mod audit_survives_a_crash;
 mod budgets;
+mod commits_come_back;
 mod cookies_and_tokens_stay_outside;
 mod credentials_in_bodies;
 mod credentials_in_query_and_path;

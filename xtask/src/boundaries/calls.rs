@@ -33,10 +33,14 @@ const UNSAFE: [&str; 5] = [
 ];
 
 /// Who may start a program, and why.
-const SPAWN: [(&str, &str); 8] = [
+const SPAWN: [(&str, &str); 9] = [
     ("crates/sandbox/src/", "runtimes of the drivers"),
     ("crates/guest/src/", "the workload's commands"),
     ("crates/cli/src/daemon.rs", "tornod on demand"),
+    (
+        "crates/cli/src/command/session/commits/git.rs",
+        "git, on objects in a quarantine and in the person's own repository",
+    ),
     (
         "crates/image/src/debian/run.rs",
         "mmdebstrap, as the person who builds an image",

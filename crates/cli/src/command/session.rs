@@ -13,6 +13,7 @@ use torno_control_api::request::{ApiReply, ApiRequest, SessionRow};
 use torno_policy::names::SessionId;
 
 mod checkpoint;
+mod commits;
 mod watch;
 
 /// Look at sessions, run in them, bring their changes back, end them
@@ -81,6 +82,7 @@ Example: torno session watch 4kq2…")]
         #[arg(long, short)]
         yes: bool,
     },
+    Commits(commits::Commits),
     /// Hold a session still: its processes stop and what it has under way is cut
     ///
     /// Nothing leaves it until it is resumed, and no command begins. Its wall time goes on; idle
@@ -178,6 +180,7 @@ pub(crate) async fn run(command: &Session, context: &Context) -> Outcome<u8> {
             }
             changes::bring_back(&desk, session, &target, context).await?;
         }
+        Session::Commits(command) => return commits::run(command, &desk, context).await,
         Session::Checkpoint(command) => checkpoint::run(command, &desk, context).await?,
         Session::Checkpoints => checkpoint::list(&desk, context).await?,
         Session::Pause { session } => {

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use torno_control_api::attach::{self, ClientFrame, CommandFrame};
 use torno_control_api::channel::{Channel, Listener, listen};
+use torno_control_api::commits::{Frame, write_frame};
 use torno_control_api::request::{
     ApiReply, ApiRequest, Checkpoint, Checkpointed, CommandRow, Exec, Failure, KillReceipt,
     KilledSession, Leftover, LeftoverKind, LevelReport, SessionRow, Started, Summary,
@@ -240,6 +241,12 @@ fn desk_reply(request: ApiRequest, seen: &Shared) -> (ApiReply, Vec<OwnedFd>) {
                 ApiReply::Stream,
                 vec![pipe_of(b"wrote src/a\nasks .envrc\nconflict b\n")],
             );
+        }
+        ApiRequest::Commits { .. } => {
+            let mut stream = Vec::new();
+            let why = "a\x1b[2Jb".to_owned();
+            write_frame(&mut stream, &Frame::Failed { why }).unwrap();
+            return (ApiReply::Stream, vec![pipe_of(&stream)]);
         }
         ApiRequest::Apply { .. } => return (ApiReply::Stream, vec![pipe_of(b"wrote .envrc\n")]),
         ApiRequest::Explain { .. } => ApiReply::Explained {

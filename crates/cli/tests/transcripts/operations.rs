@@ -34,6 +34,20 @@ fn a_session_is_paused_and_resumed_by_its_name() {
     assert!(ran.out.contains("  paused "), "{}", ran.out);
 }
 
+// ATTACK: 184
+#[test]
+fn commits_need_a_repository_or_a_bundle_and_say_why_none_come() {
+    let home = Home::served();
+    let ran = home.torno(&["session", "commits", SESSION]).expect(125);
+    assert!(ran.err.contains("is no git repository"), "{}", ran.err);
+    assert!(ran.err.contains("--bundle FILE"), "{}", ran.err);
+    let words = ["session", "commits", SESSION, "--bundle", "x.bundle"];
+    let ran = home.torno(&words).expect(125);
+    let says = "no commits come back: a\\u{1b}[2Jb";
+    assert!(ran.err.contains(says), "{}", ran.err);
+    assert!(!home.work("x.bundle").exists());
+}
+
 #[test]
 fn checkpoints_are_made_listed_removed_and_begun_from() {
     let home = Home::served();

@@ -145,6 +145,9 @@ impl Connection {
                 let job = PorterJob::Apply { paths, confirmed };
                 return self.stream(&session, given.next(), job).await;
             }
+            ApiRequest::Commits { session } => {
+                return self.stream(&session, None, PorterJob::Commits).await;
+            }
             ApiRequest::Explain { session, act } => self.explain(session, act).await?,
             ApiRequest::Doctor => self.doctor().await?,
             ApiRequest::Leftovers { remove } => {
@@ -320,11 +323,14 @@ impl Connection {
         original: Option<OwnedFd>,
         job: PorterJob,
     ) -> Result<Reply, Failure> {
-        let original = original.ok_or_else(|| Failure {
-            code: "workspace_missing".to_owned(),
-            message: "no directory came with the request".to_owned(),
-            hint: "run this in the workspace's directory".to_owned(),
-        })?;
+        // Commits are compared where they are brought to, not here.
+        if original.is_none() && !matches!(job, PorterJob::Commits) {
+            return Err(Failure {
+                code: "workspace_missing".to_owned(),
+                message: "no directory came with the request".to_owned(),
+                hint: "run this in the workspace's directory".to_owned(),
+            });
+        }
         let pipe = workspace::stream(&self.desk, self.peer, session, original, job).await?;
         Ok((ApiReply::Stream, Some(pipe)))
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Results come back under a person's eye: `diff` and `apply` of a workspace copy, by a porter.
+//! Results come back under a person's eye: `diff`, `apply` and `commits` of a workspace copy, by a
+//! porter.
 //! What the porter writes goes to the client by a pipe that the desk only passes on.
 
 use super::session::{Life, Session};
@@ -20,7 +21,7 @@ pub(super) async fn stream(
     desk: &Rc<Desk>,
     caller: Peer,
     session: &SessionId,
-    original: OwnedFd,
+    original: Option<OwnedFd>,
     job: PorterJob,
 ) -> Result<OwnedFd, Failure> {
     let copy = desk
@@ -38,8 +39,9 @@ pub(super) async fn stream(
         return Err(Failure {
             code: "no_workspace_copy".to_owned(),
             message: format!("session `{session}` has no copy of a workspace"),
-            hint: "diff and apply work for sessions with `workspace = { mode = \"copy\" }`"
-                .to_owned(),
+            hint:
+                "diff, apply and commits work for sessions with `workspace = { mode = \"copy\" }`"
+                    .to_owned(),
         });
     }
     let baseline = desk.baseline(session, false).map_err(|e| internal(&e))?;
@@ -51,12 +53,15 @@ pub(super) async fn stream(
     let (desk, session) = (Rc::clone(desk), session.clone());
     tokio::task::spawn_local(async move {
         let (changed, is_seen) = changed;
-        let give = [
-            original.as_fd(),
-            changed.as_fd(),
-            baseline.as_fd(),
-            writer.as_fd(),
-        ];
+        let give = match &original {
+            Some(original) => vec![
+                original.as_fd(),
+                changed.as_fd(),
+                baseline.as_fd(),
+                writer.as_fd(),
+            ],
+            None => vec![changed.as_fd(), writer.as_fd()],
+        };
         if let Err(error) = porters::run(&desk, &session, caller, &job, &give).await {
             tracing::error!("porter: {error:#}");
         }

@@ -49,6 +49,9 @@ pub(crate) enum PorterJob {
         /// What programs may have changed.
         files: torno_policy::grant::FileRules,
     },
+    /// Send refs and objects of the repository in the first directory as a stream of
+    /// `control_api::commits` to the second descriptor.
+    Commits,
     /// Compare: original, changed, baseline, pipe to write the diff to.
     Diff,
     /// Bring back: target, changed, baseline, pipe for the report.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The way back: changed files are written into the person's directory, beneath it and through no
 //! link. A file that changed on both sides is left; a file that a host would run is written only
-//! when the person confirmed that very path.
+//! when the person confirmed that very path; no file of a repository is written at all.
 //!
 //! The report has one line for each path: `wrote P`, `deleted P`, `asks P`, `conflict P`,
 //! `left P: why`.
 
-use super::changes::{self, Change, Kind};
+use super::changes::{self, Change, Kind, Repositories};
 use super::diff::open_beneath;
 use super::tree;
 use crate::orders::{Baseline, PorterReply};
@@ -33,6 +33,7 @@ pub(super) fn bring_back(
     let baseline = changes::read_baseline(baseline)?;
     let mut out = BufWriter::new(File::from(pipe));
     let mut written = 0_u32;
+    let mut repositories = Repositories::default();
     for change in changes::of(changed, &baseline)? {
         let path = &change.path;
         if wanted
@@ -40,6 +41,9 @@ pub(super) fn bring_back(
             .as_ref()
             .is_some_and(|paths| !paths.contains(path))
         {
+            continue;
+        }
+        if repositories.count(path) {
             continue;
         }
         let shown = changes::shown(path);
@@ -62,6 +66,9 @@ pub(super) fn bring_back(
             }
             Err(error) => writeln!(out, "left {path}: {error:#}")?,
         }
+    }
+    for line in repositories.lines() {
+        writeln!(out, "left {line}")?;
     }
     out.flush().context("the reader of the report went away")?;
     Ok(PorterReply::Done { changed: written })

@@ -4,6 +4,7 @@
 use super::tree::{self, Entry};
 use crate::orders::{Baseline, BaselineEntry, PorterReply};
 use anyhow::Context;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -113,6 +114,49 @@ pub(super) fn shown(path: &str) -> String {
         }
     };
     path.chars().map(escape).collect()
+}
+
+/// The place of the repository that a path belongs to: the path up to its first `.git`, in any case
+/// of letters, as file systems may have it. No file of one ever comes back.
+pub(super) fn repository_of(path: &str) -> Option<&str> {
+    let mut end = 0;
+    for part in path.split('/') {
+        end += part.len();
+        if part.eq_ignore_ascii_case(".git") {
+            return path.get(..end);
+        }
+        end += 1;
+    }
+    None
+}
+
+/// How many paths of each repository changed, and the line that a person gets for it.
+#[derive(Default)]
+pub(super) struct Repositories(BTreeMap<String, u32>);
+
+impl Repositories {
+    /// Whether the path is one's; then it is counted.
+    pub(super) fn count(&mut self, path: &str) -> bool {
+        let Some(place) = repository_of(path) else {
+            return false;
+        };
+        let count = self.0.entry(shown(place)).or_default();
+        *count = count.saturating_add(1);
+        true
+    }
+
+    /// `PLACE: what became of it`, in order.
+    pub(super) fn lines(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(|(place, count)| {
+            let files = if *count == 1 { "file" } else { "files" };
+            let next = if place == ".git" {
+                "commits come back with `torno session commits`"
+            } else {
+                "it stays inside, commits too"
+            };
+            format!("{place}: {count} {files} of a repository changed; {next}")
+        })
+    }
 }
 
 /// Files and directories that some program on a host runs or obeys without being asked: hooks,

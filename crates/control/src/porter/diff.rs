@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The way a person looks at what a session did: a unified diff against the original directory.
 
-use super::changes::{self, Change, Kind};
+use super::changes::{self, Change, Kind, Repositories};
+use super::commits;
 use crate::orders::PorterReply;
 use anyhow::Context;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
@@ -22,8 +23,17 @@ pub(super) fn write(
     let baseline = changes::read_baseline(baseline)?;
     let changes = changes::of(changed, &baseline)?;
     let mut out = BufWriter::new(File::from(pipe));
+    for line in commits::heading(original, changed) {
+        writeln!(out, "{line}")?;
+    }
+    let mut repositories = Repositories::default();
     for change in &changes {
-        write_one(original, changed, change, &mut out)?;
+        if !repositories.count(&change.path) {
+            write_one(original, changed, change, &mut out)?;
+        }
+    }
+    for line in repositories.lines() {
+        writeln!(out, "{line}")?;
     }
     out.flush().context("the reader of the diff went away")?;
     Ok(PorterReply::Done {

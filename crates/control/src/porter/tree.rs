@@ -111,7 +111,11 @@ fn walk_below(
 }
 
 /// The names of a directory, sorted; more than so many are refused before they are held.
-fn names(directory: BorrowedFd<'_>, prefix: &str, most: usize) -> anyhow::Result<Vec<String>> {
+pub(super) fn names(
+    directory: BorrowedFd<'_>,
+    prefix: &str,
+    most: usize,
+) -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory).with_context(|| format!("`{prefix}`"))? {
         let entry = entry.with_context(|| format!("`{prefix}`"))?;
@@ -128,7 +132,7 @@ fn names(directory: BorrowedFd<'_>, prefix: &str, most: usize) -> anyhow::Result
 }
 
 /// Opens a regular file; what became something else since it was listed is an error.
-fn open_file(directory: BorrowedFd<'_>, name: &str) -> anyhow::Result<Entry> {
+pub(super) fn open_file(directory: BorrowedFd<'_>, name: &str) -> anyhow::Result<Entry> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(directory, name, flags, Mode::empty())?;
     let stat = rustix::fs::fstat(&opened)?;

@@ -80,14 +80,58 @@ fn changes_come_back_and_what_the_person_changed_meanwhile_stays() {
 #[test]
 fn what_a_host_would_run_comes_back_only_by_its_own_confirmation() {
     let place = place();
-    std::fs::create_dir_all(place.changed.join(".git/hooks")).unwrap();
-    std::fs::write(place.changed.join(".git/hooks/pre-commit"), "#!/bin/sh").unwrap();
-    assert_eq!(apply(&place, &[]), "asks .git/hooks/pre-commit\n");
-    assert!(!place.target.join(".git").exists());
+    std::fs::create_dir_all(place.changed.join(".husky")).unwrap();
+    std::fs::write(place.changed.join(".husky/pre-commit"), "#!/bin/sh").unwrap();
+    assert_eq!(apply(&place, &[]), "asks .husky/pre-commit\n");
+    assert!(!place.target.join(".husky").exists());
     assert_eq!(
-        apply(&place, &[".git/hooks/pre-commit"]),
-        "wrote .git/hooks/pre-commit\n"
+        apply(&place, &[".husky/pre-commit"]),
+        "wrote .husky/pre-commit\n"
     );
+}
+
+// ATTACK: 178
+#[test]
+fn no_file_of_a_repository_comes_back_whoever_confirms_it() {
+    let mut place = place();
+    let files = [
+        ".git/hooks/pre-commit",
+        ".git/config",
+        ".git/HEAD",
+        "sub/.GIT/config",
+        "deep/.git",
+        "a/.Git/b/.git/x",
+    ];
+    for file in files {
+        let file = place.changed.join(file);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, "x").unwrap();
+    }
+    // Nor is one taken away.
+    std::fs::create_dir(place.target.join(".git")).unwrap();
+    std::fs::write(place.target.join(".git/packed-refs"), "mine").unwrap();
+    let before = BaselineEntry {
+        digest: tree::text_digest("mine"),
+        executable: false,
+        link: false,
+    };
+    place.baseline.insert(".git/packed-refs".to_owned(), before);
+    let report = apply(&place, &files);
+    assert_eq!(
+        report,
+        "left .git: 4 files of a repository changed; commits come back with `torno session \
+         commits`\n\
+         left a/.Git: 1 file of a repository changed; it stays inside, commits too\n\
+         left deep/.git: 1 file of a repository changed; it stays inside, commits too\n\
+         left sub/.GIT: 1 file of a repository changed; it stays inside, commits too\n"
+    );
+    let there = std::fs::read_dir(place.target.join(".git"))
+        .unwrap()
+        .count();
+    assert_eq!(there, 1);
+    for gone in ["sub", "deep", "a"] {
+        assert!(!place.target.join(gone).exists(), "{gone}");
+    }
 }
 
 // ATTACK: 164
