@@ -55,7 +55,7 @@ const LOOK: &str = "cd /home/agent; tools/bin/run; tools/link; cat tools/notes d
     [ -x tools/bin/run ] && [ ! -x tools/notes ] && echo modes; \
     for at in tools/new tools/notes tools/bin/run deep/er/new deep/er/lib; do \
         (echo x > $at) 2>/dev/null && echo wrote $at; done; \
-    rm -rf tools/bin 2>/dev/null; mv tools moved 2>/dev/null; \
+    rm -rf tools/bin 2>/dev/null; \
     chmod 777 tools/notes 2>/dev/null && echo changed a mode; \
     mount -o remount,rw tools 2>/dev/null && echo mounted; \
     umount tools 2>/dev/null && echo unmounted; tools/bin/run; \
