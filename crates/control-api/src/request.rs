@@ -112,6 +112,10 @@ pub enum ApiRequest {
     },
 }
 
+/// LIMIT: directories of `also` that a client hands over; with workspace and output they fit into
+/// one packet. Levels that mount them take any number.
+pub const ALSO_HANDED_MAX: usize = 12;
+
 /// A session to begin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -132,6 +136,8 @@ pub struct StartSession {
     pub detached: bool,
     /// Directories of `also`, with `~` expanded, in the document's order.
     pub also: Vec<String>,
+    /// Their descriptors come next: machines share no directory, and are sent what lies in these.
+    pub has_also: bool,
     /// `--emulation`.
     pub emulation: bool,
     /// `--from`: the workspace begins as what is kept under this name.

@@ -302,6 +302,14 @@ impl Gate {
                 };
                 transfer::fill(link, &order, request, stream).await
             }
+            WorkspaceWay::Show { inside, bytes_max } => {
+                let order = HostMessage::ShowDirectory {
+                    request,
+                    path: inside,
+                    bytes_max,
+                };
+                transfer::fill(link, &order, request, stream).await
+            }
             WorkspaceWay::Out { bytes_max, last } => {
                 if last {
                     // The session is over but for its files: nothing leaves while they come out.

@@ -229,10 +229,14 @@ impl Service<'_> {
                 self.sandboxes.remove(&session, keep_workspace)?;
                 LauncherReply::Kept(self.sandboxes.places.kept_sessions())
             }
-            LauncherRequest::Leftovers { living, remove } => LauncherReply::Leftovers {
-                found: self.sandboxes.leftovers(&living, remove)?,
-                kept: self.sandboxes.places.kept_sessions(),
-            },
+            LauncherRequest::Leftovers { living, remove } => {
+                let (found, forgotten) = self.sandboxes.leftovers(&living, remove)?;
+                LauncherReply::Leftovers {
+                    found,
+                    forgotten,
+                    kept: self.sandboxes.places.kept_sessions(),
+                }
+            }
             LauncherRequest::Probe { only } => LauncherReply::Probed(self.sandboxes.probe(only)),
             LauncherRequest::FindImage { image, isolation } => {
                 self.sandboxes.find_image(&image, isolation)?
@@ -292,6 +296,7 @@ impl Service<'_> {
                 return Ok((LauncherReply::Checkpoints(vec![about]), Some(baseline)));
             }
             CheckpointOrder::Remove { name } => checkpoints.remove(&name)?,
+            CheckpointOrder::RemoveFound(about) => checkpoints.remove_found(&about)?,
         }
         Ok((LauncherReply::Removed, None))
     }

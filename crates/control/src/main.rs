@@ -19,6 +19,7 @@
 mod confine;
 mod desk;
 mod dialer;
+mod found;
 mod front_door;
 mod gate;
 mod launcher;

@@ -328,8 +328,9 @@ pub(crate) enum LauncherReply {
     Checkpoints(Vec<Checkpoint>),
     /// What lies about.
     Leftovers {
-        /// Each thing.
+        /// Each thing, and of the checkpoints among them what is known.
         found: Vec<Leftover>,
+        forgotten: Vec<Checkpoint>,
         /// Sessions that ended and whose copy is kept.
         kept: BTreeSet<SessionId>,
     },

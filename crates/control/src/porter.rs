@@ -19,6 +19,7 @@ use crate::roles::Role;
 use anyhow::Context;
 use std::os::fd::{AsFd, OwnedFd};
 use torno_control_api::channel::Channel;
+use torno_notary_protocol::desk::Fingerprint;
 
 /// Does one job and ends; with the supervisor it ends at once, or it would go on writing into the
 /// directories that the next start removes.
@@ -64,7 +65,8 @@ fn writes(job: &PorterJob, at: usize) -> bool {
         | PorterJob::Commits
         | PorterJob::Note
         | PorterJob::Count
-        | PorterJob::Pack { .. } => false,
+        | PorterJob::Pack { .. }
+        | PorterJob::Show { .. } => false,
     }
 }
 
@@ -94,15 +96,7 @@ fn do_job(job: PorterJob, descriptors: Vec<OwnedFd>) -> anyhow::Result<PorterRep
             bytes_max,
         } => {
             let [source, target] = exactly(descriptors)?;
-            let rules = copy::Rules {
-                fingerprints,
-                bytes_max,
-                only: None,
-                limit: "what is left of `checkpoint_mib` in tornod.toml",
-            };
-            let copied = copy::copy_in(&source, &target, None, &rules)?;
-            rustix::fs::syncfs(&target).context("the copy does not reach the disk")?;
-            Ok(copied)
+            keep(&source, &target, fingerprints, bytes_max)
         }
         PorterJob::Search { fingerprints } => {
             let [source] = exactly(descriptors)?;
@@ -123,6 +117,13 @@ fn do_job(job: PorterJob, descriptors: Vec<OwnedFd>) -> anyhow::Result<PorterRep
             let [directory, stream] = exactly(descriptors)?;
             pack::write(&directory, stream, bytes_max, &hide)
         }
+        PorterJob::Show {
+            fingerprints,
+            bytes_max,
+        } => {
+            let [directory, stream] = exactly(descriptors)?;
+            pack::shown::write(&directory, stream, bytes_max, &fingerprints)
+        }
         PorterJob::Unpack { bytes_max, files } => {
             let [target, before, stream] = exactly(descriptors)?;
             unpack::read(&target, &before, stream, bytes_max, &files)
@@ -141,4 +142,22 @@ fn do_job(job: PorterJob, descriptors: Vec<OwnedFd>) -> anyhow::Result<PorterRep
             apply::bring_back(&target, &changed, baseline, pipe, &wanted)
         }
     }
+}
+
+/// Copies what a session had onto the disk.
+fn keep(
+    source: &OwnedFd,
+    target: &OwnedFd,
+    fingerprints: Vec<Fingerprint>,
+    bytes_max: u64,
+) -> anyhow::Result<PorterReply> {
+    let rules = copy::Rules {
+        fingerprints,
+        bytes_max,
+        only: None,
+        limit: "what is left of `checkpoint_mib` in tornod.toml",
+    };
+    let copied = copy::copy_in(source, target, None, &rules)?;
+    rustix::fs::syncfs(target).context("the copy does not reach the disk")?;
+    Ok(copied)
 }

@@ -37,7 +37,7 @@ fn api() -> Vec<Value> {
         json!({ "start": {
             "document": "", "isolation": "gvisor", "workspace": "copy", "wall_seconds": 1,
             "env": [["A", "b"]], "has_workspace": true, "detached": false, "also": [],
-            "emulation": false, "from": "before",
+            "has_also": true, "emulation": false, "from": "before",
         } }),
         json!({ "exec": {
             "session": "s1", "argv": ["true"], "env": [], "cwd": "/",

@@ -116,6 +116,12 @@ impl ArchiveWriter {
         }
     }
 
+    /// What the tree counts so far.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.shape.bytes()
+    }
+
     /// Appends a step to `out`; a long piece of content as several.
     ///
     /// # Errors

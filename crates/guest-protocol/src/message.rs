@@ -20,7 +20,7 @@ pub use file::{
 pub use process::{ARGUMENTS_MAX, ProcessFailure, ProcessStatus, Signal, TerminalSize};
 
 /// The version both ends name in their `Hello`; ends of different versions don't talk.
-pub const PROTOCOL_VERSION: u32 = 4;
+pub const PROTOCOL_VERSION: u32 = 5;
 
 /// A numbered pair of byte streams on the link: an exec's or a request's own number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -194,6 +194,16 @@ pub enum HostMessage {
         /// Places that are hidden: what lies there did not come along.
         hide: Vec<String>,
     },
+    /// Lays a further directory into a machine, from the archive in the `File` data that follows up
+    /// to its end of file, and closes it for writing; answered by `DirectoryShown`.
+    ShowDirectory {
+        /// The new request.
+        request: RequestId,
+        /// Where; absolute.
+        path: String,
+        /// Bytes that it may take, as the archive counts.
+        bytes_max: u64,
+    },
     /// Sends the workspace as an archive: `File` data, end of file, `WorkspacePacked`.
     PackWorkspace {
         /// The new request.
@@ -361,6 +371,11 @@ pub enum GuestMessage {
     },
     /// The workspace holds what was sent, and its places are narrowed.
     WorkspaceFilled {
+        /// The request.
+        request: RequestId,
+    },
+    /// The directory holds what was sent, and nobody can write to it any more.
+    DirectoryShown {
         /// The request.
         request: RequestId,
     },

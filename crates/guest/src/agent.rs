@@ -247,6 +247,7 @@ impl Agent {
             | HostMessage::MovePath { request, .. }
             | HostMessage::RemovePath { request, .. }
             | HostMessage::FillWorkspace { request, .. }
+            | HostMessage::ShowDirectory { request, .. }
             | HostMessage::PackWorkspace { request, .. } => {
                 self.start_request(request, message).await?
             }

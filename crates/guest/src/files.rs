@@ -44,7 +44,9 @@ pub(crate) fn start(
     let done = Done { id, done };
     if matches!(
         verb,
-        HostMessage::FillWorkspace { .. } | HostMessage::PackWorkspace { .. }
+        HostMessage::FillWorkspace { .. }
+            | HostMessage::ShowDirectory { .. }
+            | HostMessage::PackWorkspace { .. }
     ) {
         return workspace::start(verb, around, done);
     }
@@ -195,6 +197,7 @@ impl Worker {
             | HostMessage::CancelRequest { .. }
             | HostMessage::CloseConnection { .. }
             | HostMessage::FillWorkspace { .. }
+            | HostMessage::ShowDirectory { .. }
             | HostMessage::PackWorkspace { .. }
             | HostMessage::RehearseMachine {}
             | HostMessage::RenewMachine { .. }

@@ -5,15 +5,18 @@
 //!
 //! ```text
 //!   FillWorkspace ── unpack, as the workload's user ── narrow, by mounts ──▶ WorkspaceFilled
+//!   ShowDirectory ── unpack, likewise ── closed for writing ───────────────▶ DirectoryShown
 //!   PackWorkspace ── all processes killed, if it is the last ── pack ──────▶ WorkspacePacked
 //! ```
 
 mod narrow;
 mod pack;
+mod shown;
 mod unpack;
 
 use std::collections::HashSet;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc as std_mpsc};
 
 use bytes::BytesMut;
@@ -81,9 +84,14 @@ impl Transfer {
         let request = self.id;
         let answer = match verb {
             HostMessage::FillWorkspace { write, hide, .. } => self
-                .fill()
+                .fill(self.settings.workspace.clone())
                 .and_then(|()| Ok(narrow::apply(&self.settings, write.as_deref(), hide)?))
                 .map(|()| GuestMessage::WorkspaceFilled { request }),
+            HostMessage::ShowDirectory {
+                path, bytes_max, ..
+            } => self
+                .show(path, *bytes_max)
+                .map(|()| GuestMessage::DirectoryShown { request }),
             HostMessage::PackWorkspace {
                 bytes_max, last, ..
             } => self
@@ -104,13 +112,21 @@ impl Transfer {
         let _closed = self.runtime.block_on(self.host.control(&answer));
     }
 
-    /// Unpacks what comes, on a thread that is the workload's user and behind its walls.
-    fn fill(&self) -> Result<(), Stop> {
+    /// No program has run yet, so nothing stands in the way and nobody holds a file of it open.
+    fn show(&self, path: &str, bytes_max: u64) -> Result<(), Stop> {
+        let place = shown::open(&self.settings, path, bytes_max)?;
+        self.fill(place.clone())?;
+        Ok(shown::close(&place)?)
+    }
+
+    /// Unpacks what comes into an empty directory, on a thread that is the workload's user and
+    /// behind its walls.
+    fn fill(&self, top: PathBuf) -> Result<(), Stop> {
         let (done, outcome) = std_mpsc::sync_channel(1);
         let transfer = self.clone();
         self.nursery.start_thread(move || {
             let filled = match walls::drop_identity(&transfer.settings) {
-                Ok(_) => transfer.unpack(),
+                Ok(_) => transfer.unpack(&top),
                 Err(error) => Err(Stop::Failed(Failure::new(
                     FileFailure::Denied,
                     error.to_string(),
@@ -122,10 +138,10 @@ impl Transfer {
         outcome.recv().unwrap_or(Err(Stop::Silent))
     }
 
-    fn unpack(&self) -> Result<(), Stop> {
+    fn unpack(&self, top: &Path) -> Result<(), Stop> {
         // The host's own tree: the room in memory is the limit.
         let mut reader = ArchiveReader::new(u64::MAX);
-        let mut tree = unpack::Tree::at(&self.settings.workspace)?;
+        let mut tree = unpack::Tree::at(top)?;
         loop {
             let bytes = match self.runtime.block_on(self.inlet.next()) {
                 Arrival::Bytes(bytes) => bytes,

@@ -6,7 +6,7 @@ mod claim;
 mod error;
 mod etc;
 mod home;
-mod image;
+pub(crate) mod image;
 pub(crate) mod oci;
 pub(crate) mod rules;
 

@@ -51,6 +51,7 @@ mod kill_ends_the_porters;
 mod ledger;
 mod leftovers_are_found;
 mod limits;
+mod listed_directories_are_shown;
 mod machine_workspaces;
 mod machines;
 mod machines_by_kvm;

@@ -55,7 +55,8 @@ foreign = [('sessions-two', {'sessions': {'session': two}}), ('exec-two', execut
     ('checkpoint', {'checkpoint': {'session': one, 'name': None}}),
     ('apply', {'apply': {'session': one, 'paths': None, 'confirmed': []}}),
     ('start', {'start': {'document': '', 'isolation': None, 'workspace': None, 'wall_seconds': None,
-        'env': [], 'has_workspace': False, 'detached': True, 'also': []}})]
+        'env': [], 'has_workspace': False, 'detached': True, 'also': [],
+        'has_also': False, 'emulation': False, 'from': None}})]
 
 def tell(who, make, calls):
     for name, request in calls:

@@ -12,7 +12,7 @@ use crate::stop::{Outcome, Stop};
 use crate::values::{self, SecretVariable};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use torno_control_api::request::{ApiReply, ApiRequest, StartSession, Started};
+use torno_control_api::request::{ALSO_HANDED_MAX, ApiReply, ApiRequest, StartSession, Started};
 use torno_policy::grant::WorkspaceMode;
 use torno_policy::names::{Authority, CheckpointName};
 
@@ -167,6 +167,11 @@ pub(crate) async fn start(
     let variables = shape.env.iter().filter(|_| document.file.is_some());
     let workspace = shape.workspace.map(Into::into);
     let mode = workspace.unwrap_or(document.grant.sandbox.workspace);
+    let also = expanded(&document.grant.sandbox.also, context)?;
+    let has_also = !also.is_empty() && also.len() <= ALSO_HANDED_MAX;
+    let handed = also.iter().filter(|_| has_also);
+    let handed: Outcome<Vec<OwnedFd>> = handed.map(|path| open_listed(path)).collect();
+    let handed = handed?;
     let start = StartSession {
         document: document.text.clone(),
         isolation: shape.isolation.map(Into::into),
@@ -177,7 +182,8 @@ pub(crate) async fn start(
             .collect(),
         has_workspace: mode != WorkspaceMode::None && how.from.is_none(),
         detached: how.detached,
-        also: expanded(&document.grant.sandbox.also, context)?,
+        also,
+        has_also,
         emulation: shape.emulation,
         from: how.from,
     };
@@ -194,7 +200,8 @@ pub(crate) async fn start(
         None
     };
     let stream = output.as_ref().map(InstallOutput::stream);
-    let descriptors: Vec<_> = directory.iter().chain(stream).map(AsFd::as_fd).collect();
+    let descriptors = directory.iter().chain(&handed).chain(stream);
+    let descriptors: Vec<_> = descriptors.map(AsFd::as_fd).collect();
     let request = ApiRequest::Start(Box::new(start));
     let reply = desk.ask(&request, &descriptors).await;
     if let Some(output) = output {
@@ -232,6 +239,19 @@ pub(crate) fn open_directory(path: &Path) -> Outcome<OwnedFd> {
             path.display()
         ))
         .because(&error)
+    })
+}
+
+/// Opens a directory of `also`, as it is for us; what lies in it is opened by who may read it. The
+/// levels that mount it go through no link either.
+fn open_listed(path: &str) -> Outcome<OwnedFd> {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    openat2(CWD, path, flags, Mode::empty(), resolve).map_err(|error| {
+        Stop::new(format!("the directory `{path}` of `also` can't be opened"))
+            .because(&error)
+            .next("write its own path, which leads through no link, or leave it out")
     })
 }
 

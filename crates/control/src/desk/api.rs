@@ -170,6 +170,11 @@ impl Connection {
             } else {
                 None
             },
+            also: if wanted.has_also {
+                given.by_ref().take(wanted.also.len()).collect()
+            } else {
+                Vec::new()
+            },
             install_output: given.next(),
         };
         let started = start(&self.desk, self.peer, wanted, given).await?;

@@ -86,6 +86,29 @@ pub(super) async fn remove(desk: &Desk, name: CheckpointName) -> Result<(), Fail
     Ok(())
 }
 
+/// Lets go of one that was found before, if it is that one still.
+pub(super) async fn remove_found(desk: &Desk, found: Checkpoint) -> Result<(), Failure> {
+    let open = CheckpointOrder::Open {
+        name: found.name.clone(),
+    };
+    // What stays is no record.
+    match order(desk, open, None).await? {
+        (LauncherReply::Checkpoints(now), _) if now.first() == Some(&found) => {}
+        (LauncherReply::Checkpoints(_), _) => {
+            return Err(Failure {
+                code: "checkpoint_changed".to_owned(),
+                message: format!("`{}` was made again since it was found", found.name),
+                hint: "`torno gc` names what lies about now".to_owned(),
+            });
+        }
+        _ => return Err(out_of_turn("launcher")),
+    }
+    let checkpoint = found.name.clone();
+    record(desk, CheckpointChange::Remove { checkpoint }).await?;
+    order(desk, CheckpointOrder::RemoveFound(found), None).await?;
+    Ok(())
+}
+
 /// What a session that is about to start begins from.
 pub(super) struct Origin {
     pub(super) about: Checkpoint,

@@ -4,12 +4,13 @@
 
 use super::start::{internal, out_of_turn};
 use super::{Desk, checkpoints};
+use crate::found::Found;
 use crate::orders::{LauncherReply, LauncherRequest};
 use anyhow::Context;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use torno_control_api::request::{Failure, Leftover, LeftoverKind};
-use torno_policy::names::{CheckpointName, SessionId};
+use torno_policy::names::SessionId;
 
 /// LIMIT: baselines that are named in one packet; what is more is found by the next request.
 const FOUND_MAX: usize = 100;
@@ -23,16 +24,22 @@ pub(super) async fn leftovers(desk: &Desk, remove: bool) -> Result<Vec<Leftover>
         living: living.clone(),
         remove,
     };
-    let (mut found, kept) = match desk.launcher.ask_for(&request, &[]).await?.0 {
-        LauncherReply::Leftovers { found, kept } => (found, kept),
+    let (mut found, forgotten, kept) = match desk.launcher.ask_for(&request, &[]).await?.0 {
+        LauncherReply::Leftovers {
+            found,
+            forgotten,
+            kept,
+        } => (found, forgotten, kept),
         _ => return Err(out_of_turn("launcher")),
     };
-    for one in &mut found {
-        if remove && one.kind == LeftoverKind::Checkpoint {
-            let removed = forget(desk, &one.place).await;
-            one.gone = removed.is_ok();
-            one.why = removed.err().map(|failure| failure.message);
-        }
+    let checkpoints = found
+        .iter_mut()
+        .filter(|one| remove && one.kind == LeftoverKind::Checkpoint);
+    // They come in one order.
+    for (one, checkpoint) in checkpoints.zip(forgotten) {
+        let removed = checkpoints::remove_found(desk, checkpoint).await;
+        one.gone = removed.is_ok();
+        one.why = removed.err().map(|failure| failure.message);
     }
     // Whoever has begun since is owned too.
     let owned: BTreeSet<SessionId> = living
@@ -42,7 +49,12 @@ pub(super) async fn leftovers(desk: &Desk, remove: bool) -> Result<Vec<Leftover>
         .collect();
     let stale = stale(&desk.directory, &owned).map_err(|e| internal(&e))?;
     let stale = stale.into_iter().take(FOUND_MAX);
-    found.extend(stale.map(|path| baseline(&path, remove)));
+    // All are looked at before any goes.
+    let mut left = Vec::new();
+    for path in stale {
+        left.extend(Found::at(path).map_err(|e| internal(&e))?);
+    }
+    found.extend(left.into_iter().map(|found| baseline(found, remove)));
     Ok(found)
 }
 
@@ -71,11 +83,6 @@ pub(super) fn reconcile(directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn forget(desk: &Desk, name: &str) -> Result<(), Failure> {
-    let name = CheckpointName::parse(name).map_err(|e| internal(&e.into()))?;
-    checkpoints::remove(desk, name).await
-}
-
 /// The baselines of sessions that nobody has.
 fn stale(directory: &Path, owned: &BTreeSet<SessionId>) -> anyhow::Result<Vec<PathBuf>> {
     let mut stale = Vec::new();
@@ -92,14 +99,16 @@ fn stale(directory: &Path, owned: &BTreeSet<SessionId>) -> anyhow::Result<Vec<Pa
     Ok(stale)
 }
 
-fn baseline(path: &Path, remove: bool) -> Leftover {
-    let removed = remove.then(|| std::fs::remove_file(path));
+fn baseline(found: Found, remove: bool) -> Leftover {
+    let place = found.to_string();
+    let go = || Ok(std::fs::remove_file(found.still()?)?);
+    let removed: Option<anyhow::Result<()>> = remove.then(go);
     Leftover {
         kind: LeftoverKind::Baseline,
-        place: path.display().to_string(),
+        place,
         gone: matches!(removed, Some(Ok(()))),
         why: match removed {
-            Some(Err(error)) => Some(error.to_string()),
+            Some(Err(error)) => Some(format!("{error:#}")),
             Some(Ok(())) | None => None,
         },
     }
@@ -118,8 +127,16 @@ mod tests {
         let owned = BTreeSet::from([SessionId::parse("s1").unwrap()]);
         let left = stale(dir.path(), &owned).unwrap();
         assert_eq!(left, [dir.path().join("s2.baseline")]);
-        assert!(!baseline(&left[0], false).gone && left[0].exists());
-        assert!(baseline(&left[0], true).gone && !left[0].exists());
+        let found = || Found::at(left[0].clone()).unwrap().unwrap();
+        assert!(!baseline(found(), false).gone && left[0].exists());
+        let before = found();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::fs::write(dir.path().join("new"), "{}").unwrap();
+        std::fs::rename(dir.path().join("new"), &left[0]).unwrap();
+        let told = baseline(before, true);
+        assert!(!told.gone && left[0].exists(), "{told:?}");
+        assert!(told.why.unwrap().contains("not what was found"));
+        assert!(baseline(found(), true).gone && !left[0].exists());
         reconcile(dir.path()).unwrap();
         let names = std::fs::read_dir(dir.path()).unwrap().flatten();
         let mut names: Vec<_> = names.map(|entry| entry.file_name()).collect();

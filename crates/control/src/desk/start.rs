@@ -7,6 +7,7 @@ mod files;
 mod image;
 mod install;
 mod level;
+mod shown;
 mod tripwires;
 
 use super::session::Beginning;
@@ -35,6 +36,8 @@ const TENANT: &str = "local";
 /// What came with the request.
 pub(super) struct Given {
     pub(super) workspace: Option<OwnedFd>,
+    /// The directories of `also`, where the client handed them over.
+    pub(super) also: Vec<OwnedFd>,
     /// Where the output of the install phase goes.
     pub(super) install_output: Option<OwnedFd>,
 }

@@ -31,7 +31,7 @@ use torno_policy::standing::Phase;
 
 /// LIMIT: the largest workspace that fits into a machine's memory, by an emulated processor on a
 /// busy machine. What is late is given up: a start fails, an end goes on without it.
-const TRANSFER_WAIT: Duration = Duration::from_secs(300);
+pub(super) const TRANSFER_WAIT: Duration = Duration::from_secs(300);
 
 /// LIMIT: how long one transfer waits for another to end. A guest that lets one crawl loses the
 /// last one, and no end waits for it.
@@ -56,19 +56,27 @@ impl Carried {
         shape: &SandboxGrant,
         (isolation, phase): (Isolation, Phase),
         copy: Option<OwnedFd>,
+        shown_bytes: u64,
     ) -> Option<Self> {
         let is_carried = isolation.is_machine() && shape.workspace == WorkspaceMode::Copy;
         let copy = copy.filter(|_| is_carried)?;
-        // The directory has a third of the disk limit, and lies in memory beside all that runs.
+        // The directory has a third of the disk limit, and lies in memory beside all that runs and
+        // what is shown of the host.
         let limits = &shape.limits;
+        let memory = carried_bytes(shape).saturating_sub(shown_bytes);
         Some(Self {
             phase,
             files: shape.files.clone(),
-            bytes_max: (limits.disk_bytes / 3).min(limits.memory_bytes / 2),
+            bytes_max: (limits.disk_bytes / 3).min(memory),
             copy: Rc::new(copy),
             turn: Rc::default(),
         })
     }
+}
+
+/// LIMIT: half of a machine's memory, for all that is carried into it.
+pub(super) fn carried_bytes(shape: &SandboxGrant) -> u64 {
+    shape.limits.memory_bytes / 2
 }
 
 /// Fills the workspace of a machine that is up, before anything runs in it.

@@ -381,6 +381,7 @@ impl Link {
                 bail!("the guest said hello twice")
             }
             GuestMessage::WorkspaceFilled { request }
+            | GuestMessage::DirectoryShown { request }
             | GuestMessage::WorkspacePacked { request } => {
                 self.transfers.answer(request, Ok(()))?;
             }

@@ -224,6 +224,22 @@ impl Checkpoints {
         self.remove_aside(name.as_str(), name)
     }
 
+    /// Lets go of one that was found before; another one that has its name now stays.
+    pub(super) fn remove_found(&mut self, found: &Checkpoint) -> Result<(), Failed> {
+        let about = self.about(&found.name);
+        if about.map_err(|e| missing(&found.name, &e))? != *found {
+            return Err(failed(
+                "checkpoint_changed",
+                &format!(
+                    "`{}` is another checkpoint than the one that was found",
+                    found.name
+                ),
+                "`torno gc` names what lies about now",
+            ));
+        }
+        self.remove(&found.name)
+    }
+
     /// Moves a directory aside at once, and empties it beside us.
     fn remove_aside(&mut self, from: &str, name: &CheckpointName) -> Result<(), Failed> {
         self.aside += 1;

@@ -8,50 +8,60 @@ use super::journal;
 use super::places;
 use super::removal::remove_tree;
 use super::sandboxes::Sandboxes;
+use crate::found::Found;
 use anyhow::Context;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use torno_control_api::request::{Leftover, LeftoverKind};
+use torno_control_api::request::{Checkpoint, Leftover, LeftoverKind};
 use torno_policy::names::SessionId;
 use torno_sandbox::SandboxId;
 
 /// LIMIT: things that are named in one packet; what is more is found by the next request.
 const FOUND_MAX: usize = 100;
 
+/// Something that lies about, as it was found.
+enum Thing {
+    At(LeftoverKind, Found),
+    /// The desk's to remove, which records that.
+    Forgotten(Checkpoint),
+}
+
 impl Sandboxes {
-    /// Finds it, and removes it where that is wanted. What can't be removed says why.
+    /// Finds it, and removes it where that is wanted: what was found, and nothing that has its name
+    /// since. What can't be removed says why. Checkpoints come with what is known of them.
     pub(super) fn leftovers(
         &mut self,
         living: &BTreeSet<SessionId>,
         remove: bool,
-    ) -> Result<Vec<Leftover>, Failed> {
+    ) -> Result<(Vec<Leftover>, Vec<Checkpoint>), Failed> {
         // Whatever the desk says: what runs here is somebody's.
         let living: BTreeSet<SessionId> = living.union(&self.live_sessions()).cloned().collect();
         let mut found = self
             .find(&living)
             .map_err(|e| Failed::internal(&format!("{e:#}")))?;
         found.truncate(FOUND_MAX);
-        let act = |(kind, place): (LeftoverKind, PathBuf)| {
-            let told = leftover(kind, &place);
-            if !remove {
-                return told;
+        let (mut told, mut forgotten) = (Vec::new(), Vec::new());
+        for thing in found {
+            match thing {
+                Thing::Forgotten(checkpoint) => {
+                    let name = checkpoint.name.to_string();
+                    told.push(leftover(LeftoverKind::Checkpoint, name));
+                    forgotten.push(checkpoint);
+                }
+                Thing::At(kind, found) => {
+                    let let_go = |path| self.let_go(kind, path);
+                    told.push(removed(kind, found, remove.then_some(let_go)));
+                }
             }
-            match self.let_go(kind, place) {
-                Ok(()) => Leftover { gone: true, ..told },
-                Err(error) => Leftover {
-                    why: Some(format!("{error:#}")),
-                    ..told
-                },
-            }
-        };
-        Ok(found.into_iter().map(act).collect())
+        }
+        Ok((told, forgotten))
     }
 
     /// Groups first: what runs in one may hold the rest.
-    fn find(&self, living: &BTreeSet<SessionId>) -> anyhow::Result<Vec<(LeftoverKind, PathBuf)>> {
+    fn find(&self, living: &BTreeSet<SessionId>) -> anyhow::Result<Vec<Thing>> {
         let directory = self.places.directory();
         let mut named = places::sessions(directory)?;
         named.extend(journal::written(directory)?);
@@ -80,17 +90,24 @@ impl Sandboxes {
         found.extend(unfinished.map(|path| (LeftoverKind::Unfinished, path)));
         let forgotten = self.checkpoints.forgotten(unix_seconds());
         let forgotten = forgotten.map_err(|failed| anyhow::anyhow!(failed.message))?;
-        let forgotten = forgotten
-            .into_iter()
-            .map(|one| PathBuf::from(one.name.as_str()));
-        found.extend(forgotten.map(|name| (LeftoverKind::Checkpoint, name)));
         let unpacked = unfinished_images(self.images.directory())?;
         if let Some((_lock, left)) = unpacked {
             found.extend(left.into_iter().map(|path| (LeftoverKind::Image, path)));
         }
         let mounted = mounts_below(directory)?.into_iter();
         found.extend(mounted.map(|path| (LeftoverKind::Mount, path)));
-        Ok(found)
+        let mut things = Vec::new();
+        for (kind, path) in found {
+            // What is gone by now lies about no more.
+            let found = if kind == LeftoverKind::Group {
+                Found::group(path)?
+            } else {
+                Found::at(path)?
+            };
+            things.extend(found.map(|found| Thing::At(kind, found)));
+        }
+        things.extend(forgotten.into_iter().map(Thing::Forgotten));
+        Ok(things)
     }
 
     fn let_go(&mut self, kind: LeftoverKind, place: PathBuf) -> anyhow::Result<()> {
@@ -165,10 +182,27 @@ fn mounts_below(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(below.collect())
 }
 
-fn leftover(kind: LeftoverKind, place: &Path) -> Leftover {
+/// What is told of one thing, and of its removal where that is wanted.
+fn removed(
+    kind: LeftoverKind,
+    found: Found,
+    remove: Option<impl FnOnce(PathBuf) -> anyhow::Result<()>>,
+) -> Leftover {
+    let told = leftover(kind, found.to_string());
+    match remove.map(|remove| found.still().and_then(remove)) {
+        None => told,
+        Some(Ok(())) => Leftover { gone: true, ..told },
+        Some(Err(error)) => Leftover {
+            why: Some(format!("{error:#}")),
+            ..told
+        },
+    }
+}
+
+fn leftover(kind: LeftoverKind, place: String) -> Leftover {
     Leftover {
         kind,
-        place: place.display().to_string(),
+        place,
         gone: false,
         why: None,
     }
@@ -204,6 +238,33 @@ mod tests {
             remove_any(&path).unwrap();
         }
         assert!(dir.path().join("unpacked/ab").exists());
+    }
+
+    #[test]
+    fn what_was_made_again_since_it_was_found_stays_and_that_is_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().join("session");
+        for kind in [
+            LeftoverKind::Group,
+            LeftoverKind::Journal,
+            LeftoverKind::Session,
+            LeftoverKind::Removal,
+            LeftoverKind::Unfinished,
+            LeftoverKind::Image,
+        ] {
+            std::fs::create_dir_all(at.join("deep")).unwrap();
+            let found = || Found::at(at.clone()).unwrap().unwrap();
+            let go = |path: PathBuf| Ok(remove_tree(&path)?);
+            assert!(!removed(kind, found(), Some(go).filter(|_| false)).gone && at.exists());
+            let before = found();
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            remove_tree(&at).unwrap();
+            std::fs::create_dir_all(at.join("deep")).unwrap();
+            let told = removed(kind, before, Some(go));
+            assert!(!told.gone && at.exists(), "{told:?}");
+            assert!(told.why.unwrap().contains("not what was found"));
+            assert!(removed(kind, found(), Some(go)).gone && !at.exists());
+        }
     }
 
     #[test]

@@ -39,4 +39,6 @@ pub(crate) enum CheckpointOrder {
     OpenBaseline { name: CheckpointName },
     /// One goes.
     Remove { name: CheckpointName },
+    /// One goes that was found to be forgotten, if it is that one still.
+    RemoveFound(Checkpoint),
 }

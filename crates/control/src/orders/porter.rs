@@ -41,6 +41,14 @@ pub(crate) enum PorterJob {
         /// Places of which only that they are there is said.
         hide: Vec<String>,
     },
+    /// Write the one directory, which is the host's, as an archive to the stream that comes second,
+    /// searching and hiding on the way.
+    Show {
+        /// What to look for.
+        fingerprints: Vec<torno_notary_protocol::desk::Fingerprint>,
+        /// Bytes that may be sent.
+        bytes_max: u64,
+    },
     /// Unpack what comes on the third descriptor into the first, which is empty; what the rules
     /// keep from programs is taken from the second.
     Unpack {
@@ -80,7 +88,7 @@ pub(crate) struct BaselineEntry {
 /// Porter → desk.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum PorterReply {
-    /// Copied or searched.
+    /// Copied, sent or searched.
     Copied {
         /// What was hidden: place and shape.
         hidden: Vec<(String, String)>,

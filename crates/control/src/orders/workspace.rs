@@ -21,6 +21,14 @@ pub(crate) enum WorkspaceWay {
         /// What programs may write, and what is hidden.
         files: FileRules,
     },
+    /// Into the machine, before anything runs there: not the workspace but a further directory,
+    /// which nobody writes to.
+    Show {
+        /// Where it appears.
+        inside: String,
+        /// More is refused.
+        bytes_max: u64,
+    },
     /// Out of it.
     Out {
         /// More is refused.

@@ -41,17 +41,17 @@ impl Rules {
 
 /// What was found on the way.
 #[derive(Default)]
-struct Found {
+pub(super) struct Found {
     hidden: Listed<(String, String)>,
     left_out: Listed<String>,
     /// Where one is wanted.
     baseline: Option<Baseline>,
     bytes: u64,
-    vault_value: Option<(String, String)>,
+    pub(super) vault_value: Option<(String, String)>,
 }
 
 impl Found {
-    fn hide(&mut self, path: &str, what: String) {
+    pub(super) fn hide(&mut self, path: &str, what: String) {
         self.hidden.push(path, (path.to_owned(), what));
     }
 
@@ -61,7 +61,11 @@ impl Found {
         }
     }
 
-    fn copied(self, bytes: u64) -> PorterReply {
+    pub(super) fn leave_out(&mut self, path: &str) {
+        self.left_out.push(path, path.to_owned());
+    }
+
+    pub(super) fn copied(self, bytes: u64) -> PorterReply {
         let not_listed = |rest| (rest, "not listed".to_owned());
         PorterReply::Copied {
             hidden: self.hidden.told(not_listed),
@@ -163,7 +167,7 @@ pub(super) fn copy_in(
                     .with_context(|| format!("can't link `{path}`"))
             }
             Entry::Special => {
-                found.left_out.push(path, path.to_owned());
+                found.leave_out(path);
                 Ok(())
             }
             Entry::File { mut file, mode, .. } => {
@@ -197,7 +201,7 @@ pub(super) fn search(
                 // A bound file can't be hidden here; mounts do that. Either way it is named.
                 admit(path, &mut file, &searcher, &mut found)?;
             }
-            Entry::Special => found.left_out.push(path, path.to_owned()),
+            Entry::Special => found.leave_out(path),
             Entry::File { .. } | Entry::Directory | Entry::Link(_) => {}
         }
         Ok(())
@@ -209,7 +213,7 @@ pub(super) fn search(
 }
 
 /// Whether a file may enter. Shapes are noted; a vault value ends the job.
-fn admit(
+pub(super) fn admit(
     path: &str,
     file: &mut File,
     searcher: &Searcher<'_>,
@@ -261,13 +265,7 @@ fn copy_file(
     let opened = rustix::fs::openat(target, path, flags, mode).with_context(about)?;
     let mut copy = File::from(opened);
     let mut digest = None;
-    if path == ".git/config" || path.ends_with("/.git/config") {
-        let mut text = String::new();
-        file.read_to_string(&mut text).with_context(about)?;
-        let (clean, removed) = shape::without_userinfo(&text);
-        if removed {
-            found.hide(path, "user information in a URL (removed)".to_owned());
-        }
+    if let Some(clean) = without_userinfo(path, &mut file, found)? {
         copy.write_all(clean.as_bytes()).with_context(about)?;
         digest = Some(tree::text_digest(&clean));
     } else {
@@ -287,6 +285,26 @@ fn copy_file(
     Ok(())
 }
 
+/// What git's configuration says without the credentials that its URLs may have; nothing of any
+/// other file.
+pub(super) fn without_userinfo(
+    path: &str,
+    file: &mut File,
+    found: &mut Found,
+) -> anyhow::Result<Option<String>> {
+    if path != ".git/config" && !path.ends_with("/.git/config") {
+        return Ok(None);
+    }
+    let mut text = String::new();
+    let read = file.read_to_string(&mut text);
+    read.with_context(|| format!("can't copy `{path}`"))?;
+    let (clean, removed) = shape::without_userinfo(&text);
+    if removed {
+        found.hide(path, "user information in a URL (removed)".to_owned());
+    }
+    Ok(Some(clean))
+}
+
 fn link_entry(target: &str) -> BaselineEntry {
     BaselineEntry {
         digest: tree::text_digest(target),
@@ -296,4 +314,4 @@ fn link_entry(target: &str) -> BaselineEntry {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

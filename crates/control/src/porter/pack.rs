@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The private copy of a workspace → an archive, for a machine, which shares no directory with its
-//! host. It was searched when it was made.
+//! A directory → an archive, for a machine, which shares none with its host: the private copy of a
+//! workspace, which was searched when it was made, or one of the host's (`shown`).
+
+pub(super) mod shown;
 
 use super::protected::{self, Hidden};
 use super::tree::{self, Entry};
@@ -21,11 +23,7 @@ pub(super) fn write(
     bytes_max: u64,
     hide: &[String],
 ) -> anyhow::Result<PorterReply> {
-    let mut packing = Packing {
-        writer: ArchiveWriter::new(bytes_max),
-        out: BufWriter::new(File::from(stream)),
-        open: Vec::new(),
-    };
+    let mut packing = Packing::new(stream, bytes_max, WORKSPACE_TOO_LARGE);
     let mut entries = 0_u32;
     tree::walk(directory, &mut |path, entry| {
         let hidden = protected::is_hidden(path, hide);
@@ -33,28 +31,48 @@ pub(super) fn write(
             return Ok(());
         }
         entries = entries.saturating_add(1);
-        packing
-            .entry(path, entry, hidden.is_some())
-            .with_context(|| format!("can't send `{path}`"))
+        with_place(path, packing.entry(path, entry, hidden.is_some()))
     })?;
-    packing.leave_to("")?;
-    packing.put(&ArchivePiece::End)?;
-    packing.out.flush().context("the gate went away")?;
+    packing.finish()?;
     Ok(PorterReply::Done { changed: entries })
 }
+
+const WORKSPACE_TOO_LARGE: &str = "the workspace lies in the machine's memory at this level, and is \
+     too large for it; raise limits.disk and limits.memory, or work in a smaller directory";
 
 struct Packing {
     writer: ArchiveWriter,
     out: BufWriter<File>,
     /// The paths of the directories that are open below the top.
     open: Vec<String>,
+    /// What to say where there is no room.
+    too_large: &'static str,
+}
+
+fn with_place(path: &str, sent: anyhow::Result<()>) -> anyhow::Result<()> {
+    sent.with_context(|| format!("can't send `{path}`"))
 }
 
 impl Packing {
+    fn new(stream: OwnedFd, bytes_max: u64, too_large: &'static str) -> Self {
+        Self {
+            writer: ArchiveWriter::new(bytes_max),
+            out: BufWriter::new(File::from(stream)),
+            open: Vec::new(),
+            too_large,
+        }
+    }
+
+    /// The tree is whole. Gives what it counts.
+    fn finish(&mut self) -> anyhow::Result<u64> {
+        self.leave_to("")?;
+        self.put(&ArchivePiece::End)?;
+        self.out.flush().context("the gate went away")?;
+        Ok(self.writer.bytes())
+    }
+
     fn entry(&mut self, path: &str, entry: Entry, is_hidden: bool) -> anyhow::Result<()> {
-        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
-        self.leave_to(parent)?;
-        let name = FileName::parse(name.as_bytes())?;
+        let name = self.place(path)?;
         match entry {
             Entry::Directory => {
                 self.put(&ArchivePiece::Directory(name))?;
@@ -62,12 +80,8 @@ impl Packing {
                 Ok(())
             }
             Entry::File { file, mode, .. } => {
-                let is_program = mode & 0o100 != 0;
-                self.put(&ArchivePiece::File { name, is_program })?;
-                if !is_hidden {
-                    self.content(file)?;
-                }
-                self.put(&ArchivePiece::FileEnd)
+                let content = (!is_hidden).then_some(file);
+                self.file(name, mode & 0o100 != 0, content)
             }
             Entry::Link(_) if is_hidden => Ok(()),
             Entry::Link(to) => self.put(&ArchivePiece::Link {
@@ -76,6 +90,26 @@ impl Packing {
             }),
             Entry::Special => Ok(()),
         }
+    }
+
+    fn file(
+        &mut self,
+        name: FileName,
+        is_program: bool,
+        content: Option<impl Read>,
+    ) -> anyhow::Result<()> {
+        self.put(&ArchivePiece::File { name, is_program })?;
+        if let Some(content) = content {
+            self.content(content)?;
+        }
+        self.put(&ArchivePiece::FileEnd)
+    }
+
+    /// Goes where the entry lies; gives its name there.
+    fn place(&mut self, path: &str) -> anyhow::Result<FileName> {
+        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+        self.leave_to(parent)?;
+        Ok(FileName::parse(name.as_bytes())?)
     }
 
     /// Leaves directories until `parent` is the innermost one.
@@ -89,7 +123,7 @@ impl Packing {
         Ok(())
     }
 
-    fn content(&mut self, mut file: File) -> anyhow::Result<()> {
+    fn content(&mut self, mut file: impl Read) -> anyhow::Result<()> {
         let mut buffer = vec![0; ARCHIVE_PIECE_BYTES_MAX];
         loop {
             let count = file.read(&mut buffer)?;
@@ -106,10 +140,7 @@ impl Packing {
         match self.writer.put(piece, &mut bytes) {
             Ok(()) => {}
             Err(error @ ArchiveError::Bytes { .. }) => {
-                return Err(error).context(
-                    "the workspace lies in the machine's memory at this level, and is too large \
-                     for it; raise limits.disk and limits.memory, or work in a smaller directory",
-                );
+                return Err(error).context(self.too_large);
             }
             Err(error) => return Err(error.into()),
         }

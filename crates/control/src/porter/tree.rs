@@ -37,11 +37,20 @@ pub(super) fn walk(
     root: &OwnedFd,
     visit: &mut dyn FnMut(&str, Entry) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
+    walk_where(root, &mut |_, _| true, visit)
+}
+
+/// The same, of what is wanted by its path and the mode that it has: nothing else is opened.
+pub(super) fn walk_where(
+    root: &OwnedFd,
+    wanted: &mut dyn FnMut(&str, u32) -> bool,
+    visit: &mut dyn FnMut(&str, Entry) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     let mut left = Left {
         entries: ENTRIES_MAX,
         path_bytes: PATHS_BYTES_MAX,
     };
-    walk_below(root.as_fd(), "", 0, &mut left, visit)
+    walk_below((root.as_fd(), "", 0), &mut left, wanted, visit)
 }
 
 /// What a walk may still find.
@@ -65,10 +74,9 @@ impl Left {
 }
 
 fn walk_below(
-    directory: BorrowedFd<'_>,
-    prefix: &str,
-    depth: usize,
+    (directory, prefix, depth): (BorrowedFd<'_>, &str, usize),
     left: &mut Left,
+    wanted: &mut dyn FnMut(&str, u32) -> bool,
     visit: &mut dyn FnMut(&str, Entry) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     ensure!(
@@ -85,13 +93,17 @@ fn walk_below(
         let about = || format!("`{path}`");
         let stat =
             rustix::fs::statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW).with_context(about)?;
+        if !wanted(&path, stat.st_mode) {
+            continue;
+        }
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 let opened = rustix::fs::openat(directory, &name, flags, Mode::empty())
                     .with_context(about)?;
                 visit(&path, Entry::Directory)?;
-                walk_below(opened.as_fd(), &path, depth + 1, left, visit)?;
+                let below = (opened.as_fd(), path.as_str(), depth + 1);
+                walk_below(below, left, wanted, visit)?;
             }
             FileType::RegularFile => {
                 visit(&path, open_file(directory, &name).with_context(about)?)?

@@ -43,6 +43,11 @@ impl Shape {
         }
     }
 
+    /// What was counted.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes_max - self.bytes_left
+    }
+
     pub(super) fn is_over(&self) -> bool {
         self.open.is_empty()
     }

@@ -83,7 +83,7 @@ pub(super) fn configuration(image: &ImageTree, made: &[TreeStep]) -> Vec<TreeSte
 }
 
 /// An image has its own `/opt` and `/srv`, where nothing of the host fits in.
-pub(super) fn check(spec: &SandboxSpec) -> Result<(), PlanError> {
+pub(crate) fn check(spec: &SandboxSpec) -> Result<(), PlanError> {
     if spec.image.is_none() {
         return Ok(());
     }

@@ -81,6 +81,8 @@ fn root(
             TreeStep::Directory(path) => archive.directory(&root.join(path)),
             TreeStep::File(path, content) => archive.file(&root.join(path), 0o644, content),
             TreeStep::Link(path, target) => archive.link(&root.join(path), target),
+            // It is sent when the machine is a session's: there is but the place where it appears.
+            TreeStep::Bind { host, inside } if is_listed(spec, host, inside) => {}
             TreeStep::Bind { host, inside } => {
                 let Some((of, kind)) = on_disk(spec, host)? else {
                     continue;
@@ -109,6 +111,12 @@ fn root(
     archive.file(&root.join(MACHINE_ID), 0o644, b"");
     devices(archive, &root.join("dev"));
     Ok(places)
+}
+
+/// Whether it is a directory of `also`.
+fn is_listed(spec: &SandboxSpec, host: &Path, inside: &Path) -> bool {
+    let mut also = spec.also.iter();
+    also.any(|also| also.host == host && relative(&also.inside) == inside)
 }
 
 /// Where the disk has what lies there on the host, and what it is. The host's own disk has `/usr`,
@@ -242,7 +250,7 @@ pub(super) fn check_workspace(spec: &SandboxSpec) -> Result<(), PlanError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{ImageTree, Level};
+    use crate::spec::{AlsoDirectory, ImageTree, Level};
     use crate::vm::archive::tests::listed;
     use crate::vm::plan::tests::{facts, spec};
     use std::collections::BTreeSet;
@@ -340,6 +348,35 @@ mod tests {
         let id = "100644 0 tree/etc/machine-id";
         let ids = listed.iter().filter(|line| line.contains("machine-id"));
         assert!(ids.eq([&format!("  {id}")]), "{listed:#?}");
+    }
+
+    #[test]
+    fn of_a_directory_that_is_listed_a_machine_that_is_nobodys_has_the_place_alone() {
+        let listed_at = |host: &str, inside: &str| AlsoDirectory {
+            host: host.into(),
+            inside: inside.into(),
+        };
+        let mut spec = spec(Level::Microvm);
+        spec.also = vec![
+            listed_at("/opt/probe/tools", "/opt/probe/tools"),
+            listed_at("/people/probe/.cargo/bin", "/home/agent/.cargo/bin"),
+        ];
+        let (places, listed) = rooted(&spec);
+        assert_eq!(places.len(), 1, "{places:?}");
+        let named = |line: &&String| line.contains("probe") || line.contains("cargo");
+        let named: Vec<_> = listed.iter().filter(named).collect();
+        assert_eq!(named.len(), 2, "{named:?}");
+        assert!(
+            named[1].ends_with("040755 0 tree/opt/probe/tools"),
+            "{named:?}"
+        );
+        // QEMU is not given it either.
+        let plan = crate::plan(&spec, &facts()).unwrap();
+        assert!(!format!("{:?}", plan.tree).contains("/people/probe"));
+        assert!(!plan.config.contains("probe"), "{}", plan.config);
+        spec.image = Some(image());
+        let refused = crate::plan(&spec, &facts()).unwrap_err();
+        assert_eq!(refused, PlanError::NotInImage("/opt/probe/tools".into()));
     }
 
     #[test]

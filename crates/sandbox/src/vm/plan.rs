@@ -9,7 +9,7 @@ use super::{command, initial, jail};
 use crate::cgroup::CgroupValues;
 use crate::facts::HostFacts;
 use crate::plan::rules::WorkspaceRules;
-use crate::plan::{CPU_PERIOD_US, Network, Plan, PlanError, check, ids, runtime_for};
+use crate::plan::{CPU_PERIOD_US, Network, Plan, PlanError, check, ids, image, runtime_for};
 use crate::rights::Rights;
 use crate::spec::{Level, SandboxSpec, Workspace};
 use std::path::Path;
@@ -33,6 +33,7 @@ pub(crate) fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanEr
     let disk = disk(spec, parts)?;
     let runtime = runtime_for(Level::Container, facts)?;
     check(spec)?;
+    image::check(spec)?;
     if spec.limits.memory_bytes < MEMORY_BYTES_MIN {
         return Err(PlanError::Limit("memory"));
     }

@@ -7,6 +7,7 @@ use super::super::checkpoints::{self, Origin};
 use super::super::gates::Gate;
 use super::super::session::Life;
 use super::super::transfer::{self, Carried};
+use super::files::Hidden;
 use super::tripwires;
 use super::{Given, internal, out_of_turn};
 use crate::orders::{
@@ -54,41 +55,55 @@ impl Attempt<'_> {
             }
             None => None,
         };
+        let also = given.also;
         if self.begun.phase == Phase::Install {
-            self.install(given.workspace.as_ref(), given.install_output, fingerprints)
+            let source = given.workspace.as_ref();
+            self.install((source, &also), given.install_output, fingerprints)
                 .await?;
         }
         let gate = self.gate().await?;
         let ca_pem = gate.ca_pem().await.map_err(|e| internal(&e))?;
         self.still_starting()?;
-        let (hidden, filled) = self.workspace(given.workspace, fingerprints).await?;
+        let (mut hidden, filled) = self.workspace(given.workspace, fingerprints).await?;
         if let Some(origin) = &origin {
             checkpoints::bring_baseline(self.desk, self.session, origin).await?;
         }
         let (bound, copy) = filled.split();
-        for (place, shape) in &hidden {
-            let (place, shape) = (place.clone(), shape.clone());
-            self.note(SessionNote::Hidden { place, shape }).await?;
-        }
+        self.note_hidden(&hidden).await?;
         self.sandbox(Phase::Locked, ca_pem, bound).await?;
         gate.guest().await.map_err(|e| internal(&e))?;
-        self.carry_in(&gate, Phase::Locked, copy).await?;
+        let carried = (Phase::Locked, copy);
+        let of_also = self.carry_in(&gate, carried, &also, fingerprints).await?;
+        self.note_hidden(&of_also).await?;
+        hidden.extend(of_also);
         Ok(hidden)
     }
 
-    /// Where the sandbox is a machine, its workspace goes in over the link.
+    /// Where the sandbox is a machine, its directories go in over the link. Returns what was hidden
+    /// of those that are listed under `also`.
     pub(super) async fn carry_in(
         &self,
         gate: &Gate,
-        phase: Phase,
-        copy: Option<OwnedFd>,
-    ) -> Result<(), Failure> {
+        (phase, copy): (Phase, Option<OwnedFd>),
+        also: &[OwnedFd],
+        fingerprints: &[Fingerprint],
+    ) -> Result<Hidden, Failure> {
+        let (hidden, shown_bytes) = self.show(gate, also, fingerprints).await?;
         let shape = &self.begun.grant.sandbox;
-        let Some(carried) = Carried::of(shape, (self.isolation, phase), copy) else {
-            return Ok(());
-        };
-        self.still_starting()?;
-        transfer::fill(self.desk, self.session, self.caller, (gate, carried)).await
+        let carried = Carried::of(shape, (self.isolation, phase), copy, shown_bytes);
+        if let Some(carried) = carried {
+            self.still_starting()?;
+            transfer::fill(self.desk, self.session, self.caller, (gate, carried)).await?;
+        }
+        Ok(hidden)
+    }
+
+    async fn note_hidden(&self, hidden: &Hidden) -> Result<(), Failure> {
+        for (place, shape) in hidden {
+            let (place, shape) = (place.clone(), shape.clone());
+            self.note(SessionNote::Hidden { place, shape }).await?;
+        }
+        Ok(())
     }
 
     /// Has something of the start written down.
@@ -225,7 +240,7 @@ pub(super) fn ended_meanwhile() -> Failure {
 
 /// Pairs the grant's directories, as the person wrote them, with their places on the host: what
 /// lay under `~` lies under the sandbox's home, everything else where it was.
-fn also_directories(
+pub(super) fn also_directories(
     written: &[String],
     expanded: &[String],
 ) -> Result<Vec<(PathBuf, PathBuf)>, Failure> {

@@ -36,7 +36,7 @@ impl Filled {
 }
 
 /// What was hidden: place and shape.
-type Hidden = Vec<(String, String)>;
+pub(super) type Hidden = Vec<(String, String)>;
 
 impl Attempt<'_> {
     /// Fills the workspace. Returns what was hidden, and what the workspace is.

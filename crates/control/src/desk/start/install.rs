@@ -23,7 +23,7 @@ impl Attempt<'_> {
     /// Runs the phase and locks the session.
     pub(super) async fn install(
         &self,
-        source: Option<&OwnedFd>,
+        (source, also): (Option<&OwnedFd>, &[OwnedFd]),
         output: Option<OwnedFd>,
         fingerprints: &[Fingerprint],
     ) -> Result<(), Failure> {
@@ -45,7 +45,9 @@ impl Attempt<'_> {
             .await?;
         self.sandbox(Phase::Install, ca_pem, None).await?;
         gate.guest().await.map_err(|e| internal(&e))?;
-        self.carry_in(&gate, Phase::Install, Some(target)).await?;
+        let carried = (Phase::Install, Some(target));
+        // What is hidden of `also` is told of the phase that follows.
+        self.carry_in(&gate, carried, also, fingerprints).await?;
         self.run_commands(install, &gate, output.as_ref()).await?;
         // Only files cross, and they lie in the machine's memory.
         let brought = transfer::bring_last(self.desk, self.session).await;

@@ -21,6 +21,7 @@ pub(super) fn kind_of(message: &GuestMessage) -> &'static str {
         | GuestMessage::PathMoved { .. }
         | GuestMessage::PathRemoved { .. }
         | GuestMessage::WorkspaceFilled { .. }
+        | GuestMessage::DirectoryShown { .. }
         | GuestMessage::WorkspacePacked { .. }
         | GuestMessage::RequestFailed { .. } => "file answer",
         GuestMessage::ConnectionOpened { .. } | GuestMessage::ConnectionClosed { .. } => {

@@ -155,3 +155,23 @@ fn a_removal_follows_no_link_of_the_workload() {
     }
     assert!(outside.join("kept").exists());
 }
+
+#[test]
+fn a_checkpoint_that_was_made_again_under_its_name_is_not_the_one_that_was_found() {
+    let (_dir, place) = place();
+    let mut checkpoints = new(&place);
+    make(&mut checkpoints, &place, "a", 400);
+    let found = checkpoints.list().unwrap().remove(0);
+    checkpoints.remove(&name("a")).unwrap();
+    make(&mut checkpoints, &place, "a", 401);
+    let stays = checkpoints.remove_found(&found).unwrap_err();
+    assert_eq!(stays.code, "checkpoint_changed");
+    let now = checkpoints.list().unwrap().remove(0);
+    assert_eq!(now.bytes, 401);
+    checkpoints.remove_found(&now).unwrap();
+    assert!(checkpoints.list().unwrap().is_empty());
+    assert_eq!(
+        checkpoints.remove_found(&now).unwrap_err().code,
+        "checkpoint_unknown"
+    );
+}

@@ -46,7 +46,7 @@ fn copy(place: &Place, fingerprints: Vec<Fingerprint>) -> anyhow::Result<PorterR
     )
 }
 
-fn fingerprint(value: &[u8]) -> Fingerprint {
+pub(in super::super) fn fingerprint(value: &[u8]) -> Fingerprint {
     let base = 0x1234_5678_9abc_def1;
     let window = value.first_chunk::<12>().unwrap();
     let rolling = torno_vault::Rolling::of(base, window);

@@ -14,8 +14,12 @@ fn sent(place: &Path, bytes_max: u64, hide: &[&str]) -> anyhow::Result<Vec<Strin
     let out = tempfile::tempfile()?;
     let hide: Vec<String> = hide.iter().map(|&rule| rule.to_owned()).collect();
     write(&directory, out.try_clone()?.into(), bytes_max, &hide)?;
+    unpacked(out)
+}
+
+/// The lines of an archive.
+pub(super) fn unpacked(mut out: File) -> anyhow::Result<Vec<String>> {
     let mut bytes = Vec::new();
-    let mut out = out;
     std::io::Seek::rewind(&mut out)?;
     out.read_to_end(&mut bytes)?;
     let mut reader = ArchiveReader::new(u64::MAX);

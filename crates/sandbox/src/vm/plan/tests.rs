@@ -67,13 +67,17 @@ fn what_a_machine_can_not_hold_is_refused_before_anything_is_made() {
     );
     let bound = refused(|spec, _| spec.workspace = Workspace::Bind);
     assert_eq!(bound, PlanError::BindUnavailable("microvm"));
-    let also = refused(|spec, _| {
-        spec.also = vec![AlsoDirectory {
-            host: "/opt/tools".into(),
-            inside: "/opt/tools".into(),
-        }];
-    });
-    assert_eq!(also, PlanError::NotInMachine("/opt/tools".into()));
+    let mut listed = |host: &str, inside: &str| {
+        refused(|spec, _| {
+            spec.also = vec![AlsoDirectory {
+                host: host.into(),
+                inside: inside.into(),
+            }];
+        })
+    };
+    for (host, inside) in [("/etc/ssl", "/opt/ssl"), ("/opt/tools", "/usr/tools")] {
+        assert_eq!(listed(host, inside), PlanError::Also(host.into()));
+    }
     let image = refused(|_, facts| facts.machine.as_mut().unwrap().image = None);
     assert_eq!(image, PlanError::DiskMissing);
     assert_eq!(
