@@ -127,7 +127,7 @@ impl Drop for Witness {
 }
 
 /// This thread alone. A launcher has a namespace open for some ms only, and a copy is gone a moment
-/// after a kill: who comes late on a busy machine has missed it. Without the right to it, as before.
+/// after a kill: who comes late on a busy machine has missed it. Without the right to it, as ever.
 fn hurry() {
     let _as_before = rustix::process::setpriority_process(None, WATCH_NICE);
 }

@@ -22,6 +22,7 @@ pub mod client;
 pub mod commits;
 pub mod images;
 pub mod kill_only;
+pub mod leftovers;
 pub mod paths;
 pub mod places;
 pub mod request;

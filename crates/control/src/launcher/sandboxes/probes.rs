@@ -9,7 +9,7 @@ use torno_policy::grant::Isolation;
 use torno_sandbox::Level;
 
 impl Sandboxes {
-    /// Boot probes, each made once in this life or until it works, and what waits at each level now.
+    /// Boot probes, each made once in this life or until it works, and what waits at each level.
     pub(in super::super) fn probe(&mut self, only: Option<Isolation>) -> Vec<ProbeResult> {
         let wanted = levels::ALL
             .into_iter()

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Tests of what is sent of a repository, and of what a diff says.
 
+#![expect(clippy::string_slice, reason = "ids are ASCII")]
+
 use super::*;
 use rustix::fs::{Mode, OFlags};
 use std::os::unix::fs::symlink;

@@ -67,7 +67,7 @@ fn what_a_machine_can_not_hold_is_refused_before_anything_is_made() {
     );
     let bound = refused(|spec, _| spec.workspace = Workspace::Bind);
     assert_eq!(bound, PlanError::BindUnavailable("microvm"));
-    let mut listed = |host: &str, inside: &str| {
+    let listed = |host: &str, inside: &str| {
         refused(|spec, _| {
             spec.also = vec![AlsoDirectory {
                 host: host.into(),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Tests of refs as somebody hostile writes them.
 
+#![expect(clippy::string_slice, reason = "ids are ASCII")]
+
 use super::*;
 use std::os::unix::fs::symlink;
 use std::path::Path;
