@@ -123,7 +123,7 @@ enum Campaign {
         /// Draws them; a fresh one, printed, when absent.
         #[arg(long)]
         seed: Option<String>,
-        /// Levels, with commas; `container` and `gvisor` when absent.
+        /// Levels, with commas; `container` when absent: gVisor traces its own processes.
         #[arg(long)]
         levels: Option<String>,
     },

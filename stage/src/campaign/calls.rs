@@ -23,13 +23,15 @@ use torno_stage::world::random;
 pub(super) const INSIDE: &str = "calls-inside";
 /// Points, when no number is given.
 const POINTS_DEFAULT: u32 = 200;
-const LEVELS: &str = "container,gvisor";
+/// A user-space kernel traces its processes itself, and nobody is traced twice (ptrace(2)).
+const LEVELS: &str = "container";
 /// LIMIT: a command that takes longer hangs.
 const COMMAND_WAIT: Duration = Duration::from_secs(120);
 /// LIMIT: until a role that dies of a refused call is missed.
 const DEATH_WAIT: Duration = Duration::from_millis(500);
-/// LIMIT: a command that is traced; after this it goes on untraced.
-const TRACED_WAIT: Duration = Duration::from_secs(30);
+/// LIMIT: a command that is traced; after this it goes on untraced, before who waits for a child
+/// that strace lost gives it up.
+const TRACED_WAIT: Duration = Duration::from_secs(10);
 /// LIMIT: until sessions work again.
 const AGAIN_WAIT: Duration = Duration::from_secs(5);
 /// LIMIT: a daemon whose role died ends within this.

@@ -137,3 +137,20 @@ fn sessions_in_plenty_leave_the_host_as_it_was() {
     assert!(said.contains("48 passed, 0 failed"), "{said}");
     assert_eq!(said.matches("planted and found").count(), 8, "{said}");
 }
+
+/// More of them in `cargo xtask campaign calls`.
+#[test]
+fn calls_that_the_kernel_refuses_leave_the_host_as_it_was() {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIP: refused calls: their namespaces need root");
+        return;
+    }
+    let program = daemon::binaries().unwrap().join("torno-campaign");
+    let mut calls = Command::new(program);
+    calls.args(["calls", "8", "in-ci", "container"]);
+    let output = calls.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let noted = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}{noted}");
+    assert!(said.contains("8 passed, 0 failed"), "{said}");
+}

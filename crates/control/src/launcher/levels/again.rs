@@ -10,7 +10,7 @@ const TIMES: u32 = 10;
 /// LIMIT: what failed at once is not asked for more often than this.
 const LEAST: Duration = Duration::from_secs(1);
 /// LIMIT: whatever it took, it is tried again after this.
-const MOST: Duration = Duration::from_secs(600);
+const MOST: Duration = Duration::from_secs(120);
 
 /// When something that failed may be tried again.
 #[derive(Debug, Clone, Copy)]
