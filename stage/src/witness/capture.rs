@@ -62,9 +62,9 @@ impl Namespaces {
         let Some(launcher) = &self.launcher else {
             return Vec::new();
         };
-        // The one that the launcher itself is in is the host's.
-        let own = std::fs::metadata(launcher.join("ns/net"));
-        self.known.extend(own.map(|own| own.ino()));
+        // The one that the launcher itself is in is no sandbox's. When it ends another namespace may
+        // get its number, as of those that are read none may: they live until the end.
+        let own = std::fs::metadata(launcher.join("ns/net")).map(|own| own.ino());
         let held = std::fs::read_dir(launcher.join("fd"));
         let mut links: Vec<_> = held
             .into_iter()
@@ -84,7 +84,10 @@ impl Namespaces {
             let Ok(file) = File::open(&link) else {
                 continue;
             };
-            if let Ok(true) = file.metadata().map(|m| self.known.insert(m.ino())) {
+            let Ok(number) = file.metadata().map(|found| found.ino()) else {
+                continue;
+            };
+            if own.as_ref().ok() != Some(&number) && self.known.insert(number) {
                 fresh.push(OwnedFd::from(file));
             }
         }
