@@ -11,7 +11,7 @@ mod porter;
 mod workspace;
 
 pub(crate) use checkpoint::{CheckpointOrder, Keeping};
-pub(crate) use gate::{ExecOrder, GateConfiguration, GateEvent, GateRequest};
+pub(crate) use gate::{ExecOrder, GateConfiguration, GateEvent, GateRequest, HELLO_WAIT};
 pub(crate) use packet::{GateNumber, Order};
 pub(crate) use porter::{Baseline, BaselineEntry, PorterJob, PorterReply};
 pub(crate) use workspace::{ReturnOrder, Returned, WorkspaceOrder, WorkspaceWay};

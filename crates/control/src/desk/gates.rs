@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The desk's end of one gate: what it is told, and what it has reached.
 
-use crate::orders::{GateEvent, GateRequest};
+use crate::orders::{GateEvent, GateRequest, HELLO_WAIT};
 use crate::role_channel;
 use anyhow::{Context, bail};
 use std::cell::RefCell;
@@ -12,9 +12,10 @@ use tokio::sync::Notify;
 use torno_control_api::channel::Channel;
 use torno_guest_protocol::FileFailure;
 
-/// LIMIT: how long a gate may take to make its CA, and a guest to answer. A loaded machine starts
-/// a gVisor sandbox in two seconds; a guest that lies gets no longer than this.
-const MILESTONE_WAIT: Duration = Duration::from_secs(30);
+/// LIMIT: how long a gate may take to make its CA.
+const CA_WAIT: Duration = Duration::from_secs(30);
+/// LIMIT: how long it may take to say whether the agent spoke. The gate gives the agent up first.
+const GUEST_WAIT: Duration = HELLO_WAIT.saturating_add(Duration::from_secs(5));
 
 /// LIMIT: ends of commands that nobody has asked for; the install phase waits for one at a time.
 const ENDED_MAX: usize = 64;
@@ -126,19 +127,23 @@ impl Gate {
 
     /// Waits for the session CA's certificate.
     pub(super) async fn ca_pem(&self) -> anyhow::Result<String> {
-        self.wait(|reached| reached.ca_pem.clone())
+        self.wait(CA_WAIT, |reached| reached.ca_pem.clone())
             .await
             .context("the session's CA")
     }
 
     /// Waits for the guest agent.
     pub(super) async fn guest(&self) -> anyhow::Result<()> {
-        self.wait(|reached| reached.guest.then_some(()))
+        self.wait(GUEST_WAIT, |reached| reached.guest.then_some(()))
             .await
             .context("the guest agent")
     }
 
-    async fn wait<T>(&self, is: impl Fn(&Reached) -> Option<T>) -> anyhow::Result<T> {
+    async fn wait<T>(
+        &self,
+        within: Duration,
+        is: impl Fn(&Reached) -> Option<T>,
+    ) -> anyhow::Result<T> {
         let waiting = async {
             loop {
                 let changed = self.changed.notified();
@@ -157,8 +162,8 @@ impl Gate {
                 changed.await;
             }
         };
-        tokio::time::timeout(MILESTONE_WAIT, waiting)
+        tokio::time::timeout(within, waiting)
             .await
-            .context("no answer in 30 s")?
+            .with_context(|| format!("no answer in {} s", within.as_secs()))?
     }
 }

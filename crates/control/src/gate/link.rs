@@ -7,13 +7,13 @@ mod kind;
 
 use super::courier::{Courier, Serve};
 use super::transfer::{self, Transfers};
+use crate::orders::HELLO_WAIT;
 use anyhow::{Context, bail, ensure};
 use bytes::{Bytes, BytesMut};
 use kind::kind_of;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -24,8 +24,6 @@ use torno_guest_protocol::{
     encode_end_of_file,
 };
 
-/// LIMIT: how long the agent has for its first word after the sandbox started.
-const HELLO_WAIT: Duration = Duration::from_secs(60);
 /// LIMIT: frames that wait to be written; a guest that does not read stops its own commands.
 const OUTGOING_MAX: usize = 64;
 /// LIMIT: an agent's complaint in an error.

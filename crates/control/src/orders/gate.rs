@@ -3,9 +3,14 @@
 
 use super::WorkspaceOrder;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 use torno_control_api::request::TerminalSize;
 use torno_policy::grant::Limits;
 use torno_policy::tripwire::Tripwire;
+
+/// LIMIT: how long an agent has for its first word after its sandbox started. Machines that are
+/// emulated boot in two seconds alone and in half a minute beside fifteen others.
+pub(crate) const HELLO_WAIT: Duration = Duration::from_secs(60);
 
 /// Desk → gate.
 #[derive(Debug, Serialize, Deserialize)]
