@@ -62,8 +62,8 @@ impl Namespaces {
         let Some(launcher) = &self.launcher else {
             return Vec::new();
         };
-        // The one that the launcher itself is in is no sandbox's. When it ends another namespace may
-        // get its number, as of those that are read none may: they live until the end.
+        // The one that the launcher itself is in is no sandbox's. When it ends another may get its
+        // number, as of those that are read none may: they live until the end.
         let own = std::fs::metadata(launcher.join("ns/net")).map(|own| own.ino());
         let held = std::fs::read_dir(launcher.join("fd"));
         let mut links: Vec<_> = held
