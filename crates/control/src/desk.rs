@@ -64,7 +64,7 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
     let FromSupervisor::Start(start) = start else {
         bail!("no start")
     };
-    let [api, notary, launcher] = exactly(descriptors)?;
+    let [api, notary, launcher, _alive] = exactly(descriptors)?;
     let listener = Listener::new(api)?;
     let own = confine::directory(&start.directory)?;
     confine::role(

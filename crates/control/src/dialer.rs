@@ -69,7 +69,7 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
         receipt_key,
         ..
     } = *start;
-    let [notary] = exactly(descriptors)?;
+    let [notary, _alive] = exactly(descriptors)?;
     let shared = Rc::new(Shared {
         key: ReceiptKey::new(receipt_key.context("no receipt key")?),
         upstreams,

@@ -58,7 +58,7 @@ pub(crate) async fn run(supervisor: Channel, rights: Result<(), Refusal>) -> any
     let FromSupervisor::Start(start) = start else {
         bail!("no start")
     };
-    let [desk] = exactly(descriptors)?;
+    let [desk, _alive] = exactly(descriptors)?;
     let desk = Channel::new(desk)?;
     torno_sandbox::adopt_orphans().context("subreaper")?;
     let (disk, mut spent) = DiskWatch::start(start.directory.clone()).context("disk watch")?;

@@ -44,7 +44,7 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
     let FromSupervisor::Start(start) = start else {
         bail!("no start")
     };
-    let [operators, desk, dialer] = exactly(descriptors)?;
+    let [operators, desk, dialer, _alive] = exactly(descriptors)?;
     let mut notary = open_confined(&start)?;
     let owner_uid = start.owner_uid;
     let (desk, dialer) = (Rc::new(Channel::new(desk)?), Rc::new(Channel::new(dialer)?));

@@ -4,6 +4,9 @@
 //! channel as a descriptor, in the order written here. A gate is started before anybody knows whose
 //! it will be: it gets its four when a session takes it, and has none before.
 //!
+//! Each standing role also holds a share of the roles' lock while it is alive: the next daemon of
+//! the same state waits for it.
+//!
 //! | role | descriptors | user (with root) | must never have |
 //! |---|---|---|---|
 //! | desk | API listener, notary, launcher | its own | workload bytes, plaintext, root |

@@ -69,6 +69,7 @@ pub(crate) async fn run(paths: &Paths, log: String) -> anyhow::Result<()> {
     let root = rustix::process::geteuid().is_root();
     places::make(paths, root)?;
     let _lock = places::lock(paths)?;
+    places::outlive_earlier_roles(paths).await?;
     let upstreams = Upstreams::load(&paths.upstreams())?;
     let settings = Settings::load(&paths.settings())?;
     let token = places::operator_token(paths)?;
@@ -205,18 +206,15 @@ impl Supervisor {
             operator_digest: Some(token),
             ..start()
         };
-        self.start(
-            Role::Notary,
-            notary,
-            vec![operators, notary_desk, notary_dialer],
-        )
-        .await?;
-        self.start(Role::Dialer, dialer, vec![dialer_notary])
-            .await?;
-        self.start(Role::Launcher, launcher, vec![launcher_desk])
-            .await?;
-        self.start(Role::Desk, desk, vec![api, desk_notary, desk_launcher])
-            .await
+        let alive = || places::roles_lock_share(paths);
+        let give = vec![operators, notary_desk, notary_dialer, alive()?];
+        self.start(Role::Notary, notary, give).await?;
+        let give = vec![dialer_notary, alive()?];
+        self.start(Role::Dialer, dialer, give).await?;
+        let give = vec![launcher_desk, alive()?];
+        self.start(Role::Launcher, launcher, give).await?;
+        let give = vec![api, desk_notary, desk_launcher, alive()?];
+        self.start(Role::Desk, desk, give).await
     }
 
     async fn start(&mut self, role: Role, start: Start, give: Vec<OwnedFd>) -> anyhow::Result<()> {

@@ -159,6 +159,9 @@ fn own_descriptors(stage: &Stage, role: &str) -> BTreeMap<String, usize> {
     let mut hold = |kind: &str, count: usize| {
         all.insert(kind.to_owned(), count);
     };
+    if ["notary", "dialer", "launcher", "desk"].contains(&role) {
+        hold(&file("roles.lock"), 1);
+    }
     match role {
         "supervisor" => {
             // The kill-only listener, four standing roles, one gate, the one made ahead.

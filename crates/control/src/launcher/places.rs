@@ -290,13 +290,15 @@ pub(super) fn make_directory(at: BorrowedFd<'_>, name: &str) -> anyhow::Result<O
     open_at(at, name).with_context(|| format!("`{name}` is no directory of ours"))
 }
 
-/// Removes a tree into which a porter may still be writing, for so long.
+/// Removes a tree into which a porter may still be writing, for so long. What is gone when it is
+/// looked at is gone.
 fn remove_left(path: &Path, wait: Duration) -> std::io::Result<()> {
+    use std::io::ErrorKind::{DirectoryNotEmpty, NotFound};
     let end = std::time::Instant::now() + wait;
     loop {
         match remove_tree(path) {
             Err(error)
-                if error.kind() == std::io::ErrorKind::DirectoryNotEmpty
+                if matches!(error.kind(), DirectoryNotEmpty | NotFound)
                     && std::time::Instant::now() < end =>
             {
                 std::thread::sleep(Duration::from_millis(20));

@@ -4,10 +4,12 @@
 use crate::roles::uids;
 use anyhow::{Context, ensure};
 use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use torno_control_api::channel;
 use torno_control_api::paths::Paths;
 use torno_control_api::places::make_directory;
@@ -88,6 +90,46 @@ pub(super) fn lock(paths: &Paths) -> anyhow::Result<OwnedFd> {
         .and_then(|()| rustix::io::pwrite(&lock, pid.as_bytes(), 0))
         .with_context(|| format!("can't write `{}`", path.display()))?;
     Ok(lock)
+}
+
+/// LIMIT: a launcher that lost its supervisor first ends what it was doing, at the longest the start
+/// of a machine, and then every sandbox.
+const EARLIER_ROLES_WAIT: Duration = Duration::from_secs(60);
+const EARLIER_ROLES_POLL: Duration = Duration::from_millis(20);
+
+/// Waits until no role of an earlier daemon is alive: its launcher may be removing what ours would
+/// remove, its notary writing what ours would read. Each standing role holds a share of this lock.
+pub(super) async fn outlive_earlier_roles(paths: &Paths) -> anyhow::Result<()> {
+    let end = tokio::time::Instant::now() + EARLIER_ROLES_WAIT;
+    let lock = open_roles_lock(paths)?;
+    loop {
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(Errno::WOULDBLOCK) => ensure!(
+                tokio::time::Instant::now() < end,
+                "processes of an earlier tornod are still clearing up `{}`; start again when `pgrep \
+                 tornod-` names none of them",
+                paths.state().display()
+            ),
+            Err(error) => return Err(error).context("the roles' lock"),
+        }
+        tokio::time::sleep(EARLIER_ROLES_POLL).await;
+    }
+}
+
+/// What a standing role holds for as long as it is alive.
+pub(super) fn roles_lock_share(paths: &Paths) -> anyhow::Result<OwnedFd> {
+    let share = open_roles_lock(paths)?;
+    rustix::fs::flock(&share, FlockOperation::NonBlockingLockShared).context("the roles' lock")?;
+    Ok(share)
+}
+
+/// One of its own each time: who has a share can let go of no other. Nothing is written to it.
+fn open_roles_lock(paths: &Paths) -> anyhow::Result<OwnedFd> {
+    let path = paths.state().join("roles.lock");
+    let flags = OFlags::CREATE | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    rustix::fs::open(&path, flags, Mode::from_raw_mode(0o600))
+        .with_context(|| format!("can't open `{}`", path.display()))
 }
 
 /// A listening socket; what an earlier daemon left there is removed (the lock says it is dead).
