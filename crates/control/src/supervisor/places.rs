@@ -92,8 +92,8 @@ pub(super) fn lock(paths: &Paths) -> anyhow::Result<OwnedFd> {
     Ok(lock)
 }
 
-/// LIMIT: a launcher that lost its supervisor first ends what it was doing, at the longest the start
-/// of a machine, and then every sandbox.
+/// LIMIT: a launcher that lost its supervisor first ends what it was doing (the start of a machine
+/// is the longest), and then every sandbox.
 const EARLIER_ROLES_WAIT: Duration = Duration::from_secs(60);
 const EARLIER_ROLES_POLL: Duration = Duration::from_millis(20);
 
