@@ -6,7 +6,7 @@
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
-use torno_sandbox::{HostFacts, Level, Paths, Rights, enter_user_namespace, probe};
+use torno_sandbox::{HostFacts, Level, Paths, Rights, SandboxId, enter_user_namespace, probe};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -48,7 +48,9 @@ fn try_level(level: &str, paths: &Paths) -> Result<String, String> {
         Ok(Rights::Root) => return Err("root needs no namespace".to_owned()),
         Err(refusal) => return Err(refusal.to_string()),
     };
-    let promises = probe(level, &facts, uid_base);
+    let id = SandboxId::parse(&format!("probe{:0>21}", std::process::id()));
+    let id = id.map_err(|error| error.to_string())?;
+    let promises = probe(level, &facts, (&id, uid_base));
     let promises = promises.map_err(|missing| format!("{missing}; run `{}`", missing.fix))?;
     Ok(format!("{} works", promises.level.name()))
 }

@@ -33,11 +33,16 @@ const WORD: &[u8] = b"torno\n";
 /// LIMIT: a started shell answers in milliseconds; the start itself has its own wait.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
 
-/// Starts a sandbox of that level and hears it.
+/// Starts a sandbox of that level and hears it. The name is one that the caller has written down: he
+/// knows what to end should he die meanwhile and be started again.
 ///
 /// # Errors
 /// [`Missing`] names the part and the command.
-pub fn probe(level: Level, facts: &HostFacts, uid_base: u32) -> Result<Guarantees, Missing> {
+pub fn probe(
+    level: Level,
+    facts: &HostFacts,
+    (id, uid_base): (&SandboxId, u32),
+) -> Result<Guarantees, Missing> {
     let missing = |part: String, fix: &str| Missing {
         level: level.name(),
         part,
@@ -49,7 +54,7 @@ pub fn probe(level: Level, facts: &HostFacts, uid_base: u32) -> Result<Guarantee
     if matches!(level, Level::Microvm | Level::Vm) {
         return crate::vm::probe(level, facts);
     }
-    let spec = spec(level, uid_base).map_err(|part| missing(part, "apt-get install dash"))?;
+    let spec = spec(level, id, uid_base).map_err(|part| missing(part, "apt-get install dash"))?;
     let plan = plan(&spec, facts).map_err(|error| missing(plan_part(&error), &plan_fix(&error)))?;
     let pair = UnixStream::pair().map_err(|error| missing(chain(&error), UNKNOWN))?;
     let (mut host, inside) = pair;
@@ -128,12 +133,11 @@ pub(crate) fn chain(error: &dyn Error) -> String {
 }
 
 /// The smallest sandbox of a level, with a shell that says one word.
-pub(crate) fn spec(level: Level, uid_base: u32) -> Result<SandboxSpec, String> {
+pub(crate) fn spec(level: Level, id: &SandboxId, uid_base: u32) -> Result<SandboxSpec, String> {
     let shell = std::fs::canonicalize("/bin/sh").map_err(|error| error.to_string())?;
     let guest = VerifiedGuest::of_the_host(&shell).map_err(|error| chain(&error))?;
-    let id = format!("probe{:0>11}{:0>10}", std::process::id(), level.name());
     Ok(SandboxSpec {
-        id: SandboxId::parse(&id).map_err(|error| error.to_string())?,
+        id: id.clone(),
         level,
         also: Vec::new(),
         workspace: Workspace::None,

@@ -2,12 +2,15 @@
 //! `torno gc` names what lies about and belongs to nobody, removes it when that is said, and never
 //! touches what is somebody's.
 
-use crate::ahead::until;
+use crate::ahead::{groups, until};
 use crate::stage::{Stage, at_each_level};
+use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use torno_stage::crash::process;
 
 /// A name that the desk could have made.
 const NOBODY: &str = "nobodynobodynobodynobodyno";
@@ -146,4 +149,37 @@ fn what_belongs_to_nobody_is_found_and_removed_and_nothing_else_is_touched() {
         stage.torno(&run).good();
         stage.torno(&["session", "stop", &session]).good();
     });
+}
+
+/// The sandboxes that are written down.
+fn written(stage: &Stage) -> BTreeSet<String> {
+    let entries = std::fs::read_dir(stage.daemon.sandboxes().join(".ahead"));
+    let entries = entries.into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect()
+}
+
+#[test]
+fn a_probe_that_a_crash_cut_short_is_gone_after_the_next_start() {
+    let mut stage = Stage::new();
+    stage.daemon.set_again("pool = 0\n").unwrap();
+    let mut doctor = stage.daemon.torno(&["doctor"]);
+    let doctor = doctor.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut doctor = doctor.spawn().unwrap();
+    let mut probes = BTreeSet::new();
+    until("no probe is seen at work", || {
+        probes = written(&stage);
+        probes.iter().any(|id| !groups(id).is_empty())
+    });
+    let launcher = process(&stage.daemon, "launcher").unwrap().unwrap();
+    kill_process(launcher, Signal::KILL).unwrap();
+    doctor.wait().unwrap();
+    stage.daemon.wait_for_end(Duration::from_secs(60)).unwrap();
+    stage.daemon.up().unwrap();
+    until("it is still written down", || written(&stage).is_empty());
+    for id in &probes {
+        assert_eq!(groups(id), Vec::<PathBuf>::new(), "{id}");
+    }
+    stage.end();
 }

@@ -3,6 +3,7 @@
 //! in a launcher's life or until one runs. A boot that fails takes ten seconds, beside the
 //! launcher's loop.
 
+use super::journal::Entry;
 use super::levels::Again;
 use super::ranges::Range;
 use std::collections::BTreeMap;
@@ -47,7 +48,7 @@ impl Kvm {
         &mut self,
         level: Level,
         facts: &mut HostFacts,
-        trial: impl FnOnce() -> Option<(VerifiedGuest, Range)>,
+        trial: impl FnOnce() -> Option<(VerifiedGuest, (Entry, Range))>,
     ) -> bool {
         let is_there = facts
             .machine
@@ -60,7 +61,7 @@ impl Kvm {
             self.tried.remove(&level);
         }
         let known = self.tried.entry(level).or_insert_with(|| match trial() {
-            Some((guest, range)) => begin(level, facts.clone(), guest, range),
+            Some((guest, own)) => begin(level, facts.clone(), guest, own),
             None => failed("nothing to try it with"),
         });
         let Trial::Coming(coming, begun) = known else {
@@ -114,13 +115,18 @@ fn take(level: Level, facts: &mut HostFacts, tried: Option<MachineParts>, found:
     }
 }
 
-fn begin(level: Level, mut facts: HostFacts, guest: VerifiedGuest, range: Range) -> Trial {
+fn begin(
+    level: Level,
+    mut facts: HostFacts,
+    guest: VerifiedGuest,
+    (entry, range): (Entry, Range),
+) -> Trial {
     let (done, coming) = mpsc::channel();
     let work = move || {
         let mut found = unpack(&mut facts);
-        let probe = torno_sandbox::boot_probe(level, &facts, &guest, range.uid_base);
+        let probe = torno_sandbox::boot_probe(level, &facts, &guest, (entry.id(), range.uid_base));
         // Nobody may have the ids before.
-        drop(range);
+        drop((entry, range));
         found.extend(probe.lines);
         let probe = BootProbe {
             lines: found,

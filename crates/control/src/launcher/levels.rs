@@ -6,7 +6,7 @@ mod again;
 use super::sandboxes::Failed;
 use crate::orders::ProbeResult;
 use torno_policy::grant::{Isolation, WorkspaceMode};
-use torno_sandbox::{HostFacts, INSIDE_UID, Level};
+use torno_sandbox::{HostFacts, INSIDE_UID, Level, SandboxId};
 
 pub(super) use again::Again;
 
@@ -40,11 +40,15 @@ pub(super) fn missing(isolation: Isolation, why: &str) -> ProbeResult {
 }
 
 /// The boot probe of one level.
-pub(super) fn probe(isolation: Isolation, facts: &HostFacts, uid_base: u32) -> ProbeResult {
+pub(super) fn probe(
+    isolation: Isolation,
+    facts: &HostFacts,
+    named: (&SandboxId, u32),
+) -> ProbeResult {
     let Ok(level) = of(isolation) else {
         return missing(isolation, "no level of its own");
     };
-    match torno_sandbox::probe(level, facts, uid_base) {
+    match torno_sandbox::probe(level, facts, named) {
         Ok(guarantees) => {
             let of = |stands: bool| {
                 let walls = guarantees

@@ -56,28 +56,45 @@ impl Removals {
     }
 }
 
+/// LIMIT: directories that are known by name before they are entered, over all levels. A directory
+/// with more of them is read again once these are gone.
+const KNOWN_MAX: usize = 65_536;
+/// LIMIT: and of one directory.
+const BATCH_MAX: usize = 1_024;
+
 /// Removes the directory and everything in it; one that is not there is gone already.
 pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
     let mut current = match open(rustix::fs::CWD, path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         opened => opened?,
     };
-    let mut above: Vec<CString> = Vec::new();
+    // The names of the directories that lead here, and of those beside each that are to be entered.
+    let mut above: Vec<(CString, Vec<CString>)> = Vec::new();
+    let mut here: Vec<CString> = Vec::new();
+    let mut known = 0_usize;
     loop {
-        if let Some(directory) = empty_up_to_a_directory(current.as_fd())? {
+        if here.is_empty() {
+            let room = KNOWN_MAX.saturating_sub(known).clamp(1, BATCH_MAX);
+            here = empty_but_directories(current.as_fd(), room)?;
+            known = known.saturating_add(here.len());
+        }
+        if let Some(directory) = here.pop() {
+            known = known.saturating_sub(1);
             current = open(current.as_fd(), &directory)?;
-            above.push(directory);
-        } else if let Some(name) = above.pop() {
+            above.push((directory, std::mem::take(&mut here)));
+        } else if let Some((name, beside)) = above.pop() {
             current = open(current.as_fd(), c"..")?;
             rustix::fs::unlinkat(&current, &name, AtFlags::REMOVEDIR)?;
+            here = beside;
         } else {
             return std::fs::remove_dir(path);
         }
     }
 }
 
-/// Removes entries until one is a directory, and names that.
-fn empty_up_to_a_directory(current: BorrowedFd<'_>) -> io::Result<Option<CString>> {
+/// Removes entries until so many are directories, and names those.
+fn empty_but_directories(current: BorrowedFd<'_>, most: usize) -> io::Result<Vec<CString>> {
+    let mut directories = Vec::new();
     for entry in Dir::read_from(current)? {
         let entry = entry?;
         let name = entry.file_name();
@@ -92,11 +109,15 @@ fn empty_up_to_a_directory(current: BorrowedFd<'_>) -> io::Result<Option<CString
             known => known,
         };
         if kind == FileType::Directory {
-            return Ok(Some(name.to_owned()));
+            directories.push(name.to_owned());
+            if directories.len() == most {
+                break;
+            }
+            continue;
         }
         rustix::fs::unlinkat(current, name, AtFlags::empty())?;
     }
-    Ok(None)
+    Ok(directories)
 }
 
 fn open<P: rustix::path::Arg>(at: BorrowedFd<'_>, path: P) -> io::Result<OwnedFd> {
@@ -120,6 +141,24 @@ mod tests {
             at = open(at.as_fd(), "d").unwrap();
         }
         drop(at);
+        remove_tree(&top).unwrap();
+        assert!(!top.exists());
+    }
+
+    // ATTACK: 158
+    #[test]
+    fn a_tree_that_is_wide_at_every_level_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().join("top");
+        // More than one batch holds, at each of three levels.
+        let mut at = top.clone();
+        for _ in 0..3 {
+            for number in 0..=BATCH_MAX {
+                std::fs::create_dir_all(at.join(format!("d{number}"))).unwrap();
+                std::fs::write(at.join(format!("f{number}")), "x").unwrap();
+            }
+            at = at.join("d7");
+        }
         remove_tree(&top).unwrap();
         assert!(!top.exists());
     }

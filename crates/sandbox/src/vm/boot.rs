@@ -8,7 +8,7 @@ use super::monitor::{Kvm, Monitor, START_WAIT};
 use crate::facts::HostFacts;
 use crate::plan::plan;
 use crate::probe::{chain, spec};
-use crate::spec::{Level, SandboxSpec, VerifiedGuest, agent_arguments};
+use crate::spec::{Level, SandboxId, SandboxSpec, VerifiedGuest, agent_arguments};
 use crate::start::{StartInputs, start};
 use rustix::event::Timespec;
 use std::io::{Read, Write};
@@ -35,7 +35,7 @@ pub fn boot_probe(
     level: Level,
     facts: &HostFacts,
     guest: &VerifiedGuest,
-    uid_base: u32,
+    (id, uid_base): (&SandboxId, u32),
 ) -> BootProbe {
     let mut lines = Vec::new();
     let kvm = facts.machine.as_ref().map(|parts| &parts.kvm);
@@ -48,7 +48,7 @@ pub fn boot_probe(
     for monitor in candidates(level, kvm) {
         let name = monitor.name();
         let began = Instant::now();
-        match boot(level, monitor, facts, (guest, uid_base)) {
+        match boot(level, monitor, facts, (guest, id, uid_base)) {
             Ok(()) => {
                 let took = began.elapsed().as_millis();
                 lines.push(format!("KVM: a machine of {name}'s was ready in {took} ms"));
@@ -75,7 +75,7 @@ fn boot(
     level: Level,
     monitor: Monitor,
     facts: &HostFacts,
-    (guest, uid_base): (&VerifiedGuest, u32),
+    (guest, id, uid_base): (&VerifiedGuest, &SandboxId, u32),
 ) -> Result<(), String> {
     let mut facts = facts.clone();
     if let Some(parts) = &mut facts.machine {
@@ -84,7 +84,7 @@ fn boot(
     let spec = SandboxSpec {
         guest: guest.clone(),
         guest_arguments: agent_arguments(level),
-        ..spec(level, uid_base)?
+        ..spec(level, id, uid_base)?
     };
     let plan = plan(&spec, &facts).map_err(|error| chain(&error))?;
     let (ours, theirs) = UnixStream::pair().map_err(|error| chain(&error))?;

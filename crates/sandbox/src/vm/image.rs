@@ -48,14 +48,12 @@ pub fn host_image(
     let cache = fs::canonicalize(cache).map_err(failed)?;
     let state = state_of(Path::new("/usr")).map_err(failed)?;
     let image = cache.join(format!("usr-{state}.erofs"));
-    // Another daemon may be at it: whoever comes second finds the image.
-    let lock = File::create(cache.join("lock")).map_err(failed)?;
-    flock(&lock, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
+    let _lock = take(&cache).map_err(failed)?;
     if image.is_file() {
         return Ok(image);
     }
     begin();
-    let unfinished = cache.join("unfinished");
+    let unfinished = cache.join(UNFINISHED);
     let source = DiskSource {
         directory: Path::new("/usr"),
         without: Some("local"),
@@ -65,6 +63,24 @@ pub fn host_image(
     fs::rename(&unfinished, &image).map_err(failed)?;
     drop_old(&cache, &image).map_err(failed)?;
     Ok(image)
+}
+
+/// What is being made, under a name that begins so.
+pub(super) const UNFINISHED: &str = "unfinished";
+
+/// The cache is ours alone until the file is dropped. Another daemon may be at it: whoever comes
+/// second finds what the first made. What is unfinished now, somebody died of.
+pub(super) fn take(cache: &Path) -> io::Result<File> {
+    let lock = File::create(cache.join("lock"))?;
+    flock(&lock, FlockOperation::LockExclusive)?;
+    for entry in fs::read_dir(cache)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name.as_encoded_bytes().starts_with(UNFINISHED.as_bytes()) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(lock)
 }
 
 /// A name for the state of a tree that packages are installed to: every directory by its path and
@@ -139,6 +155,25 @@ mod tests {
         assert_ne!(after, before);
         fs::rename(path("lib/deep"), path("lib/other")).unwrap();
         assert_ne!(state_of(tree.path()).unwrap(), after);
+    }
+
+    #[test]
+    fn what_somebody_died_of_is_gone_and_what_is_at_work_is_waited_for() {
+        let cache = tempfile::tempdir().unwrap();
+        for name in [UNFINISHED, "unfinished-kernel", "usr-1.erofs", "vmlinux-1"] {
+            fs::write(cache.path().join(name), "x").unwrap();
+        }
+        let lock = take(cache.path()).unwrap();
+        let mut left: Vec<_> = fs::read_dir(cache.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["lock", "usr-1.erofs", "vmlinux-1"]);
+        let other = File::open(cache.path().join("lock")).unwrap();
+        assert!(flock(&other, FlockOperation::NonBlockingLockExclusive).is_err());
+        drop(lock);
+        flock(&other, FlockOperation::NonBlockingLockExclusive).unwrap();
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod lz4;
 
+use super::image;
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use std::fs;
@@ -55,7 +56,8 @@ pub fn plain_kernel(kernel: &Path, cache: &Path) -> Result<PathBuf, KernelError>
         path: kernel.to_owned(),
         what,
     })?;
-    let unfinished = cache.join(format!("unfinished-kernel-{}", std::process::id()));
+    let _lock = image::take(&cache).map_err(failed(&cache))?;
+    let unfinished = cache.join(format!("{}-kernel", image::UNFINISHED));
     fs::write(&unfinished, plain)
         .and_then(|()| fs::rename(&unfinished, &path))
         .map_err(failed(&path))?;

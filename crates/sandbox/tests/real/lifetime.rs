@@ -6,7 +6,9 @@ use crate::inside::LEVELS;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
-use torno_sandbox::{Census, Level, PlanError, StartInputs, StartStep, Watch, plan, start_watched};
+use torno_sandbox::{
+    Census, Level, PlanError, SandboxId, StartInputs, StartStep, Watch, plan, start_watched,
+};
 
 // ATTACK: 151
 // ATTACK: 155
@@ -277,11 +279,13 @@ fn runc_makes_the_same_sandbox() {
 
 #[test]
 fn a_probe_starts_a_sandbox_or_names_what_is_missing() {
+    let id = SandboxId::parse("probeprobeprobeprobeprobe2").unwrap();
     for level in LEVELS {
         let Some(facts) = facts_for(level) else {
             continue;
         };
-        let found = torno_sandbox::probe(level, &facts, spec(level).uid_base).unwrap();
+        let named = (&id, spec(level).uid_base);
+        let found = torno_sandbox::probe(level, &facts, named).unwrap();
         assert_eq!(found.level, level);
         assert!(
             !traces()
@@ -294,17 +298,17 @@ fn a_probe_starts_a_sandbox_or_names_what_is_missing() {
         return;
     };
     facts.container_runtime = None;
-    let base = spec(Level::Container).uid_base;
-    let missing = torno_sandbox::probe(Level::Container, &facts, base).unwrap_err();
+    let named = (&id, spec(Level::Container).uid_base);
+    let missing = torno_sandbox::probe(Level::Container, &facts, named).unwrap_err();
     assert_eq!(missing.fix, "apt-get install crun");
     // A runtime that says yes and does nothing is no runtime.
     let mut facts = facts_for(Level::Container).unwrap();
     facts.container_runtime.as_mut().unwrap().path = "/bin/true".into();
-    assert!(torno_sandbox::probe(Level::Container, &facts, base).is_err());
+    assert!(torno_sandbox::probe(Level::Container, &facts, named).is_err());
     let mut facts = facts_for(Level::Container).unwrap();
     facts.nft = Some("/bin/false".into());
     assert_eq!(
-        torno_sandbox::probe(Level::Container, &facts, base)
+        torno_sandbox::probe(Level::Container, &facts, named)
             .unwrap_err()
             .fix,
         "modprobe nf_tables"

@@ -9,8 +9,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use torno_sandbox::{
-    HostFacts, Kvm, Level, MachineParts, Monitor, Paths, SandboxSpec, StartError, StartInputs,
-    Started, VerifiedGuest, boot_probe, plan, start,
+    HostFacts, Kvm, Level, MachineParts, Monitor, Paths, SandboxId, SandboxSpec, StartError,
+    StartInputs, Started, VerifiedGuest, boot_probe, plan, start,
 };
 
 /// Where the parts of a machine and the peers lie; nothing without either.
@@ -190,18 +190,19 @@ fn the_first_monitor_whose_machine_greets_is_chosen() {
     }
     let shell = std::fs::canonicalize("/bin/sh").unwrap();
     let guest = guest(&shell);
-    let probe = boot_probe(Level::Microvm, &place.facts, &guest, 0x4700_0000);
+    let id = SandboxId::parse("probeprobeprobeprobeprobe4").unwrap();
+    let probe = boot_probe(Level::Microvm, &place.facts, &guest, (&id, 0x4700_0000));
     assert_eq!(probe.monitor, Some(Monitor::Firecracker), "{probe:?}");
     // One that can't be run is passed by, and said.
     std::fs::write(place.directory.path().join("firecracker"), "no program").unwrap();
-    let probe = boot_probe(Level::Microvm, &place.facts, &guest, 0x4700_0000);
+    let probe = boot_probe(Level::Microvm, &place.facts, &guest, (&id, 0x4700_0000));
     assert_eq!(probe.monitor, Some(Monitor::CloudHypervisor), "{probe:?}");
     assert!(
         probe.lines[0].starts_with("KVM is there, and Firecracker: "),
         "{probe:?}"
     );
     place.kvm().is_there = false;
-    let probe = boot_probe(Level::Microvm, &place.facts, &guest, 0x4700_0000);
+    let probe = boot_probe(Level::Microvm, &place.facts, &guest, (&id, 0x4700_0000));
     assert_eq!(probe.monitor, None, "{probe:?}");
 }
 
@@ -220,8 +221,9 @@ fn where_no_machine_starts_on_kvm_that_is_said_in_time_and_none_is_left() {
     }
     // An init that ends at once: not even where KVM works there is a greeting.
     let guest = guest(&std::fs::canonicalize("/bin/true").unwrap());
+    let id = SandboxId::parse("probeprobeprobeprobeprobe3").unwrap();
     let began = Instant::now();
-    let probe = boot_probe(Level::Microvm, &place.facts, &guest, 0x4701_0000);
+    let probe = boot_probe(Level::Microvm, &place.facts, &guest, (&id, 0x4701_0000));
     assert!(began.elapsed() < Duration::from_secs(25), "{probe:?}");
     assert_eq!(probe.monitor, None);
     assert!(

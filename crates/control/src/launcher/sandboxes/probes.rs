@@ -56,7 +56,13 @@ impl Sandboxes {
             return found.result.clone();
         }
         self.probes.retain(|(known, _)| *known != level);
-        let found = Probed::make(|| levels::probe(level, &self.facts, self.ranges.of_probes()));
+        let found = Probed::make(|| match self.journal.enter() {
+            Ok(entry) => {
+                let named = (entry.id(), self.ranges.of_probes());
+                levels::probe(level, &self.facts, named)
+            }
+            Err(error) => levels::missing(level, &format!("{error:#}")),
+        });
         let result = found.result.clone();
         self.probes.push((level, found));
         result
@@ -64,8 +70,11 @@ impl Sandboxes {
 
     /// Finds out whether KVM runs machines of that level; false while a machine is being tried.
     fn try_kvm(&mut self, machine: Level, level: Isolation) -> bool {
-        let (guest, ranges) = (&self.guest, &mut self.ranges);
-        let trial = || Some((guest.clone().ok()?, ranges.take().ok()?));
+        let (guest, ranges, journal) = (&self.guest, &mut self.ranges, &self.journal);
+        let trial = || {
+            let (guest, entry) = (guest.clone().ok()?, journal.enter().ok()?);
+            Some((guest, (entry, ranges.take().ok()?)))
+        };
         let before = self.facts.machine.as_ref().map(|parts| parts.kvm.clone());
         let is_known = self.kvm.prepare(machine, &mut self.facts, trial);
         let after = self.facts.machine.as_ref().map(|parts| &parts.kvm);
