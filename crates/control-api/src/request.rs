@@ -113,10 +113,6 @@ pub enum ApiRequest {
     },
 }
 
-/// LIMIT: directories of `also` that a client hands over; with workspace and output they fit into
-/// one packet. Levels that mount them take any number.
-pub const ALSO_HANDED_MAX: usize = 12;
-
 /// A session to begin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -138,6 +134,7 @@ pub struct StartSession {
     /// Directories of `also`, with `~` expanded, in the document's order.
     pub also: Vec<String>,
     /// Their descriptors come next: machines share no directory, and are sent what lies in these.
+    /// Elsewhere they say that the caller reaches what is mounted.
     pub has_also: bool,
     /// `--emulation`.
     pub emulation: bool,

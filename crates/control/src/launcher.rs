@@ -252,8 +252,7 @@ impl Service<'_> {
         given: Vec<OwnedFd>,
     ) -> Result<LauncherReply, Failed> {
         let (session, phase) = (order.session.clone(), order.phase);
-        let bound = given.into_iter().next();
-        let started = self.sandboxes.start(order, bound)?;
+        let started = self.sandboxes.start(order, given)?;
         if let Err(failed) = self.hand_over(&session, &started).await {
             // Nobody would ever ask for it: it goes at once.
             self.sandboxes.kill(&session);

@@ -58,6 +58,10 @@ impl Isolation {
     }
 }
 
+/// LIMIT: directories of `also`. A caller hands each of them over, with workspace and output in one
+/// packet.
+pub const ALSO_MAX: usize = 12;
+
 /// How the workspace comes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -33,8 +33,8 @@ const WORD: &[u8] = b"torno\n";
 /// LIMIT: a started shell answers in milliseconds; the start itself has its own wait.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
 
-/// Starts a sandbox of that level and hears it. The name is one that the caller has written down: he
-/// knows what to end should he die meanwhile and be started again.
+/// Starts a sandbox of that level and hears it. The name is one that the caller has written down:
+/// he knows what to end should he die meanwhile and be started again.
 ///
 /// # Errors
 /// [`Missing`] names the part and the command.

@@ -7,6 +7,8 @@ use crate::stage::{Ran, Stage, at_each_level_for_both, at_machine};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
+use std::process::Command;
+use torno_stage::unwalled::PYTHON;
 
 const POLICY: &str = "[sandbox]\nalso = [\"~/tools\", \"~/deep/er\"]\n\
     limits = { memory = \"512MiB\" }\n";
@@ -154,4 +156,74 @@ fn what_enters_a_machine_by_a_listed_directory_is_searched() {
             refused("can't be opened");
         },
     );
+}
+
+/// Starts by hand, with other descriptors than a `torno` would hand over.
+const LIAR: &str = "
+import json, os, socket, sys
+path, token, home, level, document = sys.argv[1:]
+token = open(token).read()
+
+def start(named, handed, says=True):
+    desk = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    desk.settimeout(60)
+    desk.connect(path)
+    desk.send(json.dumps({'authenticate': {'token': token}}).encode())
+    desk.recv(1 << 20)
+    wanted = {'document': document, 'isolation': level, 'workspace': 'none', 'wall_seconds': None,
+        'env': [], 'has_workspace': False, 'detached': False, 'also': [home + at for at in named],
+        'has_also': says, 'emulation': True, 'from': None}
+    handed = [os.open(home + at, os.O_PATH) for at in handed]
+    socket.send_fds(desk, [json.dumps({'start': wanted}).encode()], handed)
+    said = json.loads(desk.recv(1 << 20))
+    print(said['failed']['code'] if 'failed' in said else 'started')
+
+named = ['/tools', '/deep/er']
+start(named, named)
+start(named, ['/deep/er', '/tools'])
+start(named, ['/tools', '/tools/inner'])
+start(named, ['/tools'])
+start(named, [], says=False)
+start(['/other/tools', '/deep/er'], named)
+start(['/other/tools', '/deep/er'], ['/other/tools', '/deep/er'])
+";
+
+/// Whoever says to the desk what lies where must have it: the launcher reaches every directory.
+#[track_caller]
+fn shows_what_was_handed_over(stage: &Stage, level: &str) {
+    let home = home();
+    let home = home.path();
+    accept(stage, POLICY);
+    fs::create_dir_all(home.join("other/tools")).unwrap();
+    let run = stage.daemon.home().join("run");
+    let told = Command::new(PYTHON)
+        .args(["-c", LIAR])
+        .args([run.join("desk.sock"), run.join("operator.token")])
+        .arg(home)
+        .args([level, POLICY])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&told.stdout);
+    let told: Vec<&str> = said.lines().collect();
+    // The last one has what it names: whose home `~` is, is the caller's word.
+    let right = [
+        "started", MISMATCH, MISMATCH, MISMATCH, MISMATCH, MISMATCH, "started",
+    ];
+    assert_eq!(told, right, "{level}");
+}
+
+const MISMATCH: &str = "also_mismatch";
+
+#[test]
+fn a_directory_is_shown_to_who_could_hand_it_over() {
+    at_each_level_for_both("a directory that was handed over", |stage, level| {
+        shows_what_was_handed_over(stage, level);
+    });
+}
+
+#[test]
+fn a_machine_is_sent_the_directory_that_the_policy_names() {
+    at_machine("a directory that is named", &["microvm"], |stage, level| {
+        shows_what_was_handed_over(stage, level);
+    });
 }

@@ -12,7 +12,7 @@ use crate::stop::{Outcome, Stop};
 use crate::values::{self, SecretVariable};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use torno_control_api::request::{ALSO_HANDED_MAX, ApiReply, ApiRequest, StartSession, Started};
+use torno_control_api::request::{ApiReply, ApiRequest, StartSession, Started};
 use torno_policy::grant::WorkspaceMode;
 use torno_policy::names::{Authority, CheckpointName};
 
@@ -168,9 +168,7 @@ pub(crate) async fn start(
     let workspace = shape.workspace.map(Into::into);
     let mode = workspace.unwrap_or(document.grant.sandbox.workspace);
     let also = expanded(&document.grant.sandbox.also, context)?;
-    let has_also = !also.is_empty() && also.len() <= ALSO_HANDED_MAX;
-    let handed = also.iter().filter(|_| has_also);
-    let handed: Outcome<Vec<OwnedFd>> = handed.map(|path| open_listed(path)).collect();
+    let handed: Outcome<Vec<OwnedFd>> = also.iter().map(|path| open_listed(path)).collect();
     let handed = handed?;
     let start = StartSession {
         document: document.text.clone(),
@@ -182,8 +180,8 @@ pub(crate) async fn start(
             .collect(),
         has_workspace: mode != WorkspaceMode::None && how.from.is_none(),
         detached: how.detached,
+        has_also: !also.is_empty(),
         also,
-        has_also,
         emulation: shape.emulation,
         from: how.from,
     };

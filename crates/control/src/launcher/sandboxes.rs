@@ -3,6 +3,7 @@
 
 mod boot;
 mod claim;
+mod listed;
 mod machine;
 mod probes;
 
@@ -20,7 +21,7 @@ use super::shape;
 use super::spare_network::SpareNetwork;
 use super::spare_sandbox::SpareSandboxes;
 use super::templates::Templates;
-use crate::orders::{LauncherReply, SandboxOrder, SandboxReady, Start};
+use crate::orders::{SandboxOrder, SandboxReady, Start};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -28,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::Instant;
 use torno_control_api::images::Held;
-use torno_policy::grant::{Image, Isolation, WorkspaceMode};
+use torno_policy::grant::{Isolation, WorkspaceMode};
 use torno_policy::names::SessionId;
 use torno_policy::standing::Phase;
 use torno_sandbox::{
@@ -147,30 +148,15 @@ impl Sandboxes {
         })
     }
 
-    /// What a document's image stands for, and whether a sandbox of that level can be made of it
-    /// now: a machine's disk may have to be made first.
-    pub(super) fn find_image(
-        &mut self,
-        image: &Image,
-        isolation: Isolation,
-    ) -> Result<LauncherReply, Failed> {
-        let digest = self.images.find(image)?;
-        let is_there = match &self.facts.machine {
-            Some(parts) if isolation.is_machine() => self.images.has_disk(&digest, parts)?,
-            // Without its parts no machine is made, and the plan says so.
-            Some(_) | None => true,
-        };
-        Ok(LauncherReply::Image { digest, is_there })
-    }
-
     /// Starts a sandbox, or gives the session one of its shape that was made ahead.
     pub(super) fn start(
         &mut self,
         order: SandboxOrder,
-        bound: Option<OwnedFd>,
+        given: Vec<OwnedFd>,
     ) -> Result<StartedSandbox, Failed> {
         let (session, phase) = (order.session.clone(), order.phase);
         self.places.check_fence(&session)?;
+        let bound = listed::check(&order, given)?;
         if self.live.contains_key(&session) {
             return Err(Failed::internal("the session has a sandbox already"));
         }

@@ -4,7 +4,7 @@
 use super::fields::{Entry, Fields, Value, entries, fail, list, some_of, text, word};
 use super::{DocumentError, Presets, files, limits, rules};
 use crate::grant::{
-    AllowRule, FileRules, Image, InstallGrant, Isolation, SandboxGrant, WorkspaceMode,
+    ALSO_MAX, AllowRule, FileRules, Image, InstallGrant, Isolation, SandboxGrant, WorkspaceMode,
 };
 use crate::names::{ImageDigest, ImageName};
 use crate::standing::Phase;
@@ -45,6 +45,12 @@ pub(super) fn read(value: Option<&Value<'_>>) -> Result<SandboxGrant, DocumentEr
     }
     if let Some(value) = fields.get("also") {
         sandbox.also = some_of(value, files::host_directory)?;
+        if sandbox.also.len() > ALSO_MAX {
+            return fail(
+                value.span(),
+                format!("at most {ALSO_MAX} directories; list one that holds several"),
+            );
+        }
     }
     if let Some(value) = fields.get("workspace") {
         sandbox.workspace = workspace(value)?;

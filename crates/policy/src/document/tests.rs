@@ -247,6 +247,16 @@ fn duplicate_keys_are_refused() {
     );
 }
 
+#[test]
+fn twelve_directories_can_be_listed_and_no_more() {
+    let also = |count: usize| {
+        let all: Vec<String> = (0..count).map(|n| format!("\"/opt/{n}\"")).collect();
+        format!("[sandbox]\nalso = «[{}]»", all.join(", "))
+    };
+    read(&also(12).replace(['«', '»'], ""));
+    refuse(&also(13), "at most 12 directories");
+}
+
 // ATTACK: 012, 007, 001
 #[test]
 fn over_broad_or_odd_hosts_are_refused_with_a_reason() {

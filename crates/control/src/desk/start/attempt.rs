@@ -14,7 +14,7 @@ use crate::orders::{
     GateConfiguration, GateRequest, LauncherReply, LauncherRequest, Order, SandboxOrder,
 };
 use anyhow::anyhow;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -70,7 +70,7 @@ impl Attempt<'_> {
         }
         let (bound, copy) = filled.split();
         self.note_hidden(&hidden).await?;
-        self.sandbox(Phase::Locked, ca_pem, bound).await?;
+        self.sandbox(Phase::Locked, ca_pem, (bound, &also)).await?;
         gate.guest().await.map_err(|e| internal(&e))?;
         let carried = (Phase::Locked, copy);
         let of_also = self.carry_in(&gate, carried, &also, fingerprints).await?;
@@ -143,7 +143,7 @@ impl Attempt<'_> {
         &self,
         phase: Phase,
         ca_pem: String,
-        bound: Option<OwnedFd>,
+        (bound, also): (Option<OwnedFd>, &[OwnedFd]),
     ) -> Result<(), Failure> {
         self.still_starting()?;
         let shape = &self.begun.grant.sandbox;
@@ -163,7 +163,7 @@ impl Attempt<'_> {
             phase,
             tenant: super::tenant()?,
             isolation: self.isolation,
-            also: also_directories(&shape.also, &self.wanted.also)?,
+            also: self.listed(also)?,
             workspace: shape.workspace,
             files: shape.files.clone(),
             env,
@@ -173,7 +173,8 @@ impl Attempt<'_> {
             home: tripwires::files(wires),
             image: shape.image.digest().cloned(),
         }));
-        match self.launcher(&order, bound).await?.0 {
+        let give: Vec<_> = bound.iter().chain(also).map(AsFd::as_fd).collect();
+        match self.launcher(&order, &give).await?.0 {
             LauncherReply::Started {
                 environment,
                 claimed,
@@ -196,6 +197,19 @@ impl Attempt<'_> {
             }
             _ => Err(out_of_turn("launcher")),
         }
+    }
+
+    /// The directories of `also`, each of which the caller handed over.
+    fn listed(&self, handed: &[OwnedFd]) -> Result<Vec<(PathBuf, PathBuf)>, Failure> {
+        let places = also_directories(&self.begun.grant.sandbox.also, &self.wanted.also)?;
+        if places.len() == handed.len() {
+            return Ok(places);
+        }
+        Err(Failure {
+            code: "also_mismatch".to_owned(),
+            message: "the directories of `also` were not all handed over".to_owned(),
+            hint: "run the torno and tornod of one release".to_owned(),
+        })
     }
 
     /// The variables with placeholders of the credentials that belong to a phase.
@@ -222,10 +236,9 @@ impl Attempt<'_> {
     pub(super) async fn launcher(
         &self,
         request: &LauncherRequest,
-        give: Option<OwnedFd>,
+        give: &[BorrowedFd<'_>],
     ) -> Result<(LauncherReply, Vec<OwnedFd>), Failure> {
-        let give: Vec<_> = give.iter().map(AsFd::as_fd).collect();
-        self.desk.launcher.ask_for(request, &give).await
+        self.desk.launcher.ask_for(request, give).await
     }
 }
 

@@ -101,7 +101,7 @@ impl Attempt<'_> {
             phase,
             owner,
         };
-        match self.launcher(&prepare, None).await? {
+        match self.launcher(&prepare, &[]).await? {
             (LauncherReply::Prepared, given) => given
                 .into_iter()
                 .next()

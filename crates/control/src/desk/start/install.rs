@@ -43,7 +43,7 @@ impl Attempt<'_> {
         let source = source.ok_or_else(workspace_missing)?;
         self.copy_in(source, &target, Some(install.see.clone()), fingerprints)
             .await?;
-        self.sandbox(Phase::Install, ca_pem, None).await?;
+        self.sandbox(Phase::Install, ca_pem, (None, also)).await?;
         gate.guest().await.map_err(|e| internal(&e))?;
         let carried = (Phase::Install, Some(target));
         // What is hidden of `also` is told of the phase that follows.
@@ -123,7 +123,7 @@ impl Attempt<'_> {
                 &LauncherRequest::Kill {
                     session: session.clone(),
                 },
-                None,
+                &[],
             )
             .await?
             .0
@@ -138,7 +138,7 @@ impl Attempt<'_> {
         let leave = LauncherRequest::LeaveInstall {
             session: session.clone(),
         };
-        self.launcher(&leave, None).await?;
+        self.launcher(&leave, &[]).await?;
         let lock = |ticket| DeskMessage::Lock {
             ticket,
             session: session.clone(),
@@ -154,7 +154,7 @@ impl Attempt<'_> {
     pub(super) async fn bring_install_results(&self, target: &OwnedFd) -> Result<(), Failure> {
         let (session, owner) = (self.session.clone(), self.caller.uid);
         let merge = LauncherRequest::MergeInstall { session, owner };
-        self.launcher(&merge, None).await?;
+        self.launcher(&merge, &[]).await?;
         let baseline = self
             .desk
             .baseline(self.session, true)

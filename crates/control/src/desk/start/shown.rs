@@ -14,7 +14,7 @@ use crate::orders::{GateRequest, PorterJob, PorterReply, WorkspaceOrder, Workspa
 use anyhow::Context;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use torno_control_api::request::{ALSO_HANDED_MAX, Failure};
+use torno_control_api::request::Failure;
 use torno_guest_protocol::FileFailure;
 use torno_notary_protocol::desk::Fingerprint;
 
@@ -33,9 +33,6 @@ impl Attempt<'_> {
             return Ok((all, bytes));
         }
         let places = also_directories(&shape.also, &self.wanted.also)?;
-        if places.len() != also.len() {
-            return Err(not_handed(places.len()));
-        }
         for ((written, (_, inside)), directory) in shape.also.iter().zip(places).zip(also) {
             self.still_starting()?;
             let bytes_max = carried_bytes(shape).saturating_sub(bytes);
@@ -124,18 +121,6 @@ fn outcome(
         message: format!("`{written}` of `also`: {why}"),
         hint: "mend the directory or list another; `gvisor` and `container` mount them".to_owned(),
     })
-}
-
-fn not_handed(wanted: usize) -> Failure {
-    Failure {
-        code: "also_unusable".to_owned(),
-        message: format!(
-            "{wanted} directories of `also` were not handed over; a machine takes at most \
-             {ALSO_HANDED_MAX}"
-        ),
-        hint: "list fewer, use `gvisor` or `container`, or run the torno of this release"
-            .to_owned(),
-    }
 }
 
 #[cfg(test)]

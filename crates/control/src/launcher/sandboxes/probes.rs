@@ -2,10 +2,10 @@
 //! What works on this machine, level by level.
 
 use super::super::levels::{self, Again};
-use super::Sandboxes;
-use crate::orders::ProbeResult;
+use super::{Failed, Sandboxes};
+use crate::orders::{LauncherReply, ProbeResult};
 use std::time::Instant;
-use torno_policy::grant::Isolation;
+use torno_policy::grant::{Image, Isolation};
 use torno_sandbox::Level;
 
 impl Sandboxes {
@@ -31,6 +31,22 @@ impl Sandboxes {
                 probe
             })
             .collect()
+    }
+
+    /// What a document's image stands for, and whether a sandbox of that level can be made of it
+    /// now: a machine's disk may have to be made first.
+    pub(in super::super) fn find_image(
+        &mut self,
+        image: &Image,
+        isolation: Isolation,
+    ) -> Result<LauncherReply, Failed> {
+        let digest = self.images.find(image)?;
+        let is_there = match &self.facts.machine {
+            Some(parts) if isolation.is_machine() => self.images.has_disk(&digest, parts)?,
+            // Without its parts no machine is made, and the plan says so.
+            Some(_) | None => true,
+        };
+        Ok(LauncherReply::Image { digest, is_there })
     }
 
     /// A machine's image is made when its level is the one that is named.
