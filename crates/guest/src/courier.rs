@@ -28,6 +28,9 @@ pub(crate) struct Courier {
     host: Sender,
     room: Arc<Semaphore>,
     table: Mutex<Table>,
+    /// Held from a connection's number to the word of it: on a link that is full one that is told
+    /// later could be queued earlier.
+    opening: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -43,6 +46,7 @@ impl Courier {
             host,
             room: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
             table: Mutex::default(),
+            opening: tokio::sync::Mutex::default(),
         });
         let [v4, v6] = listeners.captured;
         let served = [

@@ -15,6 +15,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit};
 use torno_guest_protocol::{ConnectionId, DATA_BYTES_MAX, Entry, GuestMessage, Stream};
 
 use super::Courier;
+use crate::link::LinkClosed;
 use crate::stream::{Arrival, Inlet, Outlet};
 
 /// A connection's streams, as the link's reader sees them.
@@ -75,11 +76,10 @@ impl Courier {
         place: OwnedSemaphorePermit,
     ) {
         let carried = Arc::new(Carried::default());
-        let Some(connection) = self.enter(&carried) else {
+        let Some((connection, told)) = self.open(&carried, entry).await else {
             return;
         };
-        let opened = GuestMessage::ConnectionOpened { connection, entry };
-        if self.host.control(&opened).await.is_ok() {
+        if told.is_ok() {
             let (mut reader, mut writer) = split(local);
             let both = async {
                 tokio::try_join!(
@@ -103,6 +103,18 @@ impl Courier {
             .control(&GuestMessage::ConnectionClosed { connection })
             .await;
         drop(place);
+    }
+
+    /// The host hears of the numbers in their order.
+    async fn open(
+        &self,
+        carried: &Arc<Carried>,
+        entry: Entry,
+    ) -> Option<(ConnectionId, Result<(), LinkClosed>)> {
+        let _opening = self.opening.lock().await;
+        let connection = self.enter(carried)?;
+        let opened = GuestMessage::ConnectionOpened { connection, entry };
+        Some((connection, self.host.control(&opened).await))
     }
 
     fn enter(&self, carried: &Arc<Carried>) -> Option<ConnectionId> {

@@ -150,6 +150,50 @@ async fn what_came_before_a_cut_is_read_and_an_end_that_reads_nothing_does_not_h
 }
 
 #[tokio::test]
+async fn the_host_hears_of_connections_in_the_order_of_their_numbers_on_a_full_link() {
+    const COUNT: u32 = 40;
+    let mut rig = Rig::new();
+    let places = Arc::new(Semaphore::new(usize::MAX >> 4));
+    let mut programs = Vec::new();
+    let mut dial = |courier: &Arc<Courier>| {
+        let (program, local) = tokio::io::duplex(4);
+        programs.push(program);
+        let place = Arc::clone(&places).try_acquire_owned().unwrap();
+        tokio::spawn(Arc::clone(courier).carry(local, Entry::Proxy {}, place));
+    };
+    let mut opened = Vec::new();
+    for _ in 0..COUNT {
+        dial(&rig.courier);
+        // The link fills up, and one waits for room.
+        if opened.is_empty() && rig.said.len() < rig.said.max_capacity() {
+            tokio::task::yield_now().await;
+            continue;
+        }
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        // Room for two comes while one waits and another one is about to be told.
+        dial(&rig.courier);
+        for _ in 0..2 {
+            let bytes = rig.said.try_recv().unwrap();
+            rig.decoder.push(&bytes);
+            opened.push(rig.decoder.next_frame().unwrap().unwrap());
+        }
+    }
+    while opened.len() < programs.len() {
+        opened.push(rig.next().await);
+    }
+    let numbers: Vec<u32> = opened
+        .iter()
+        .map(|frame| match frame {
+            Frame::Control(GuestMessage::ConnectionOpened { connection, .. }) => connection.0,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert!(numbers.is_sorted(), "{numbers:?}");
+}
+
+#[tokio::test]
 async fn a_question_in_a_datagram_goes_like_one_over_tcp() {
     let mut rig = Rig::new();
     let program = UdpSocket::bind("127.0.0.1:0").await.unwrap();

@@ -54,7 +54,8 @@ impl PlayedNotary {
             "checkpoints": { "directory": "/", "most": 0, "bytes": 0, "age": 0 },
             "owner_uid": rustix::process::geteuid().as_raw(),
         } });
-        let give = [operators, notarys_desk, notarys_dialer];
+        let alive = std::fs::File::open("/dev/null").unwrap().into();
+        let give = [operators, notarys_desk, notarys_dialer, alive];
         tell(&supervisor, &start, &give);
         Self {
             directory,
