@@ -12,6 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use torno_stage::daemon::level;
 
 /// LIMIT: a connection that its client closed is let go within milliseconds.
 const SETTLE_WAIT: Duration = Duration::from_secs(10);
@@ -156,6 +157,8 @@ fn own_descriptors(stage: &Stage, role: &str) -> BTreeMap<String, usize> {
         (wake.to_owned(), 1),
         (log.clone(), 1),
     ]);
+    // Told at a machine's level by its name alone.
+    let is_machine = level::named().is_some_and(level::is_machine);
     let mut hold = |kind: &str, count: usize| {
         all.insert(kind.to_owned(), count);
     };
@@ -193,21 +196,34 @@ fn own_descriptors(stage: &Stage, role: &str) -> BTreeMap<String, usize> {
             // Then the network made ahead: its namespace and five sockets. And the sandbox made
             // ahead: five sockets and the link, its first process and keeper, its keeper's pipe, and
             // the doors to its root and home directories.
-            hold("socket", signals + 3 + 5 + 6);
+            // A machine that is made ahead has its link alone and no door to its home; it is
+            // restored from a template, whose state and memory are held.
             hold("net", 1);
             hold("anon_inode:[pidfd]", 6);
             hold("pipe", 2);
             hold("/rootfs", 1);
-            hold("/", 1);
+            if is_machine {
+                hold("socket", signals + 3 + 5 + 1);
+                hold("/memfd:torno-template-memory (deleted)", 1);
+                hold("/memfd:torno-template-state (deleted)", 1);
+            } else {
+                hold("socket", signals + 3 + 5 + 6);
+                hold("/", 1);
+            }
         }
         "desk" => {
             // Supervisor, API listener, notary, launcher, gate.
             hold("socket", signals + 5);
             hold(&file("desk"), 1);
+            if is_machine {
+                // What went into the machine; porters compare what comes out with it.
+                let session = stage.daemon.sessions().unwrap().remove(0);
+                hold(&file(&format!("sandboxes/{session}/workspace")), 1);
+            }
         }
-        // Supervisor, notary, dialer, launcher, desk; five sockets of the sandbox's way out, the
-        // link.
-        "gate" => hold("socket", signals + 11),
+        // Supervisor, notary, dialer, launcher, desk; five sockets of the sandbox's way out, which a
+        // machine has not, and the link.
+        "gate" => hold("socket", signals + if is_machine { 6 } else { 11 }),
         other => panic!("no role: {other}"),
     }
     all
