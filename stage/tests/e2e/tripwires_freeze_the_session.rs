@@ -18,9 +18,12 @@ git clone -q https://git.torno.test/acme/app /tmp/app
 curl -sS -f -H "authorization: Bearer $API_TOKEN" https://api.torno.test/v1/me
 "#;
 
-/// Sent away, and then something harmless.
+/// Sent away, and then something harmless: again where the cut of the whole session took it along.
 fn steal(send: &str) -> String {
-    format!("{send}; echo; curl -sS https://api.torno.test/public/x; echo; true")
+    format!(
+        "{send}; echo; for again in 1 2 3; do \
+         curl -sS https://api.torno.test/public/x && break; sleep 0.2; done; echo; true"
+    )
 }
 
 #[track_caller]
