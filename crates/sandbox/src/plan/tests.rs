@@ -134,6 +134,9 @@ pub(crate) fn check_golden(name: &str, found: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("src/plan/golden")
         .join(name);
+    if std::env::var_os("TORNO_GOLDEN").is_some_and(|how| how == "write") {
+        std::fs::write(&path, found).unwrap();
+    }
     let expected = std::fs::read_to_string(&path).unwrap_or_default();
     if expected != found {
         let new = std::env::temp_dir().join(name);

@@ -78,7 +78,7 @@ pub(super) fn qemu(spec: &SandboxSpec, parts: &MachineParts, memory_mib: u64) ->
     let (accelerator, processor) = match parts.acceleration {
         Acceleration::Kvm => ("kvm".to_owned(), "host"),
         // The base model has no instruction for random numbers, and the guest would wait for some.
-        Acceleration::Emulation => (format!("tcg,tb-size={TRANSLATED_MIB}"), "qemu64,+rdrand"),
+        Acceleration::Emulation => (emulation(), "qemu64,+rdrand"),
     };
     let words = [
         at(QEMU),
@@ -115,6 +115,13 @@ pub(super) fn qemu(spec: &SandboxSpec, parts: &MachineParts, memory_mib: u64) ->
         boot: boot(parts),
         memory_mib,
     }
+}
+
+/// One thread runs all processors in turn. With one each, a processor may translate code that
+/// another one is just patching, and keep what it read for good: a kernel that patches itself while
+/// it boots then traps for ever (decision 0064).
+fn emulation() -> String {
+    format!("tcg,tb-size={TRANSLATED_MIB},thread=single")
 }
 
 /// How many processors a machine has.
