@@ -11,6 +11,7 @@ mod boundaries;
 mod build;
 mod campaign;
 mod debian;
+mod failures;
 mod fuzz;
 mod lanes;
 mod packages;

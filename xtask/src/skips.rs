@@ -2,6 +2,7 @@
 //! Counting what test runners print, and holding the list of skips to the committed one: a test
 //! that can't run says `SKIP: name: reason`, and nothing is left out in silence.
 
+use crate::failures::Failures;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,11 +19,13 @@ pub(crate) struct Tally {
     told: u64,
     skips: BTreeSet<String>,
     failures: Vec<String>,
+    said: Failures,
 }
 
 impl Tally {
     /// Takes a line of a test runner's output.
     pub(crate) fn line(&mut self, line: &str) {
+        self.said.line(line);
         if line.starts_with("TOLD: ") {
             self.told += 1;
         } else if let Some(skip) = line.trim().strip_prefix("SKIP: ") {
@@ -79,6 +82,9 @@ impl Tally {
         }
         for failure in &self.failures {
             println!("failed: {failure}");
+            for line in self.said.of(failure) {
+                println!("    {line}");
+            }
         }
         let (passed, skipped) = (self.passed, self.skips.len());
         let failed = self
