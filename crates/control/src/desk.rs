@@ -12,6 +12,7 @@ mod pause;
 mod porters;
 mod session;
 mod start;
+mod sync;
 mod transfer;
 mod workspace;
 

@@ -158,7 +158,7 @@ impl Service<'_> {
         &mut self,
         request: LauncherRequest,
         given: Vec<OwnedFd>,
-    ) -> (LauncherReply, Option<OwnedFd>) {
+    ) -> (LauncherReply, Vec<OwnedFd>) {
         match self.try_serve(request, given).await {
             Ok(reply) => reply,
             Err(Failed {
@@ -171,7 +171,7 @@ impl Service<'_> {
                     message,
                     hint,
                 },
-                None,
+                Vec::new(),
             ),
         }
     }
@@ -180,7 +180,7 @@ impl Service<'_> {
         &mut self,
         request: LauncherRequest,
         given: Vec<OwnedFd>,
-    ) -> Result<(LauncherReply, Option<OwnedFd>), Failed> {
+    ) -> Result<(LauncherReply, Vec<OwnedFd>), Failed> {
         let reply = match request {
             LauncherRequest::Prepare {
                 session,
@@ -188,11 +188,13 @@ impl Service<'_> {
                 owner,
             } => {
                 let workspace = self.sandboxes.places.prepare(&session, phase, owner)?;
-                return Ok((LauncherReply::Prepared, Some(workspace)));
+                return Ok((LauncherReply::Prepared, vec![workspace]));
             }
             LauncherRequest::OpenWorkspace { session } => {
-                let workspace = self.sandboxes.bring_back(&session)?;
-                return Ok((LauncherReply::Workspace, Some(workspace)));
+                return Ok((
+                    LauncherReply::Workspace,
+                    self.sandboxes.bring_back(&session)?,
+                ));
             }
             LauncherRequest::Return(order) => return self.serve_return(order),
             LauncherRequest::Checkpoint(order) => return self.serve_checkpoint(order, given),
@@ -242,7 +244,7 @@ impl Service<'_> {
                 self.sandboxes.find_image(&image, isolation)?
             }
         };
-        Ok((reply, None))
+        Ok((reply, Vec::new()))
     }
 
     /// A sandbox, whose way out and link its gate gets.
@@ -271,12 +273,12 @@ impl Service<'_> {
         &mut self,
         order: CheckpointOrder,
         given: Vec<OwnedFd>,
-    ) -> Result<(LauncherReply, Option<OwnedFd>), Failed> {
+    ) -> Result<(LauncherReply, Vec<OwnedFd>), Failed> {
         let checkpoints = &mut self.sandboxes.checkpoints;
         match order {
             CheckpointOrder::Begin { name, owner } => {
                 let (tree, room) = checkpoints.begin(name, owner)?;
-                return Ok((LauncherReply::CheckpointBegun { room }, Some(tree)));
+                return Ok((LauncherReply::CheckpointBegun { room }, vec![tree]));
             }
             CheckpointOrder::Keep(about) => {
                 let [baseline] = exactly(given).map_err(|e| Failed::internal(&format!("{e:#}")))?;
@@ -284,24 +286,24 @@ impl Service<'_> {
             }
             CheckpointOrder::GiveUp { name } => checkpoints.give_up(&name)?,
             CheckpointOrder::List => {
-                return Ok((LauncherReply::Checkpoints(checkpoints.list()?), None));
+                return Ok((LauncherReply::Checkpoints(checkpoints.list()?), Vec::new()));
             }
             CheckpointOrder::Open { name } => {
                 let (about, tree) = checkpoints.open(&name)?;
-                return Ok((LauncherReply::Checkpoints(vec![about]), Some(tree)));
+                return Ok((LauncherReply::Checkpoints(vec![about]), vec![tree]));
             }
             CheckpointOrder::OpenBaseline { name } => {
                 let (about, baseline) = checkpoints.baseline(&name)?;
-                return Ok((LauncherReply::Checkpoints(vec![about]), Some(baseline)));
+                return Ok((LauncherReply::Checkpoints(vec![about]), vec![baseline]));
             }
             CheckpointOrder::Remove { name } => checkpoints.remove(&name)?,
             CheckpointOrder::RemoveFound(about) => checkpoints.remove_found(&about)?,
         }
-        Ok((LauncherReply::Removed, None))
+        Ok((LauncherReply::Removed, Vec::new()))
     }
 
     /// What came out of a machine.
-    fn serve_return(&self, order: ReturnOrder) -> Result<(LauncherReply, Option<OwnedFd>), Failed> {
+    fn serve_return(&self, order: ReturnOrder) -> Result<(LauncherReply, Vec<OwnedFd>), Failed> {
         let places = &self.sandboxes.places;
         match order {
             ReturnOrder::Prepare {
@@ -310,12 +312,12 @@ impl Service<'_> {
                 owner,
             } => {
                 let made = places.prepare_return(&session, returned, owner)?;
-                return Ok((LauncherReply::Prepared, Some(made)));
+                return Ok((LauncherReply::Prepared, vec![made]));
             }
             ReturnOrder::Take { session, phase } => places.take_return(&session, phase)?,
             ReturnOrder::Drop { session, returned } => places.drop_return(&session, returned)?,
         }
-        Ok((LauncherReply::Removed, None))
+        Ok((LauncherReply::Removed, Vec::new()))
     }
 
     /// Gives the session's gate its way out and the link.

@@ -13,14 +13,14 @@ mod workspace;
 pub(crate) use checkpoint::{CheckpointOrder, Keeping};
 pub(crate) use gate::{ExecOrder, GateConfiguration, GateEvent, GateRequest, HELLO_WAIT};
 pub(crate) use packet::{GateNumber, Order};
-pub(crate) use porter::{Baseline, BaselineEntry, PorterJob, PorterReply};
+pub(crate) use porter::{Baseline, BaselineEntry, PorterJob, PorterReply, PorterTask, SyncRules};
 pub(crate) use workspace::{ReturnOrder, Returned, WorkspaceOrder, WorkspaceWay};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use torno_control_api::request::{Checkpoint, Leftover};
-use torno_policy::grant::{FileRules, Image, Isolation, Limits, WorkspaceMode};
+use torno_policy::grant::{FileRules, Image, Isolation, Limits};
 use torno_policy::names::{Generation, ImageDigest, SessionId, TenantName};
 use torno_policy::standing::Phase;
 
@@ -101,8 +101,7 @@ pub(crate) enum LauncherRequest {
         /// The caller's uid, so that the porter may fill it.
         owner: u32,
     },
-    /// Start the sandbox; listeners and link go to the session's gate. With a bound workspace the
-    /// message carries its directory.
+    /// Start the sandbox; listeners and link go to the session's gate.
     Start(Box<SandboxOrder>),
     /// Kill it and say how many processes were alive before and after.
     Kill {
@@ -137,7 +136,8 @@ pub(crate) enum LauncherRequest {
         /// Keep the workspace copy for `diff` and `apply`.
         keep_workspace: bool,
     },
-    /// The workspace copy of an ended session: the reply carries its directory.
+    /// The workspace copy of a session: the reply carries its directory and, where its files have
+    /// owners in a user namespace alone, that.
     OpenWorkspace {
         /// Which.
         session: SessionId,
@@ -178,7 +178,8 @@ pub(crate) struct SandboxOrder {
     pub(crate) isolation: Isolation,
     /// Host directory and where it appears inside.
     pub(crate) also: Vec<(PathBuf, PathBuf)>,
-    pub(crate) workspace: WorkspaceMode,
+    /// It has one, which was prepared.
+    pub(crate) has_workspace: bool,
     pub(crate) files: FileRules,
     pub(crate) env: Vec<(String, String)>,
     pub(crate) limits: Limits,

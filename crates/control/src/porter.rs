@@ -8,12 +8,14 @@ mod commits;
 mod copy;
 mod diff;
 mod pack;
+mod place;
 mod protected;
+mod sync;
 mod tree;
 mod unpack;
 
 use crate::confine::{self, Reach};
-use crate::orders::{PorterJob, PorterReply};
+use crate::orders::{PorterJob, PorterReply, PorterTask};
 use crate::role_channel::{exactly, receive, send};
 use crate::roles::Role;
 use anyhow::Context;
@@ -28,8 +30,14 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
     let packet = supervisor.receive().await?.context("no job")?;
     let mut descriptors = packet.descriptors.into_iter();
     let desk = Channel::new(descriptors.next().context("no channel to the desk")?)?;
-    let job_descriptors: Vec<OwnedFd> = descriptors.collect();
-    let (job, _) = receive::<PorterJob>(&desk).await?.context("no job")?;
+    let mut job_descriptors: Vec<OwnedFd> = descriptors.collect();
+    let (task, _) = receive::<PorterTask>(&desk).await?.context("no job")?;
+    let PorterTask { job, within } = task;
+    if within {
+        let namespace = job_descriptors.pop().context("no namespace")?;
+        enter(&namespace).context("the namespace of the sandboxes' ids")?;
+        end_with_the(&supervisor)?;
+    }
     let reach: Vec<_> = job_descriptors
         .iter()
         .enumerate()
@@ -47,6 +55,23 @@ pub(crate) async fn run(supervisor: Channel) -> anyhow::Result<()> {
     send(&desk, &reply, &[]).await
 }
 
+/// Becomes root of the user namespace that an ordinary user's launcher made, where the files of its
+/// sandboxes have owners, and keeps of that only what reading and writing them takes.
+/// It reaches no more than its job's directories all the same.
+fn enter(namespace: &OwnedFd) -> anyhow::Result<()> {
+    use rustix::thread::{
+        CapabilitySet, CapabilitySets, LinkNameSpaceType, move_into_link_name_space,
+    };
+    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::User))?;
+    let files = CapabilitySet::DAC_OVERRIDE | CapabilitySet::CHOWN;
+    let sets = CapabilitySets {
+        effective: files,
+        permitted: files,
+        inheritable: CapabilitySet::empty(),
+    };
+    Ok(rustix::thread::set_capabilities(None, sets)?)
+}
+
 /// From here on the kernel ends this process with its parent; one that was gone before has left a
 /// closed channel, since a process gives its descriptors back before it is told of as dead.
 fn end_with_the(supervisor: &Channel) -> anyhow::Result<()> {
@@ -60,8 +85,8 @@ fn writes(job: &PorterJob, at: usize) -> bool {
     match job {
         PorterJob::CopyIn { .. } | PorterJob::Checkpoint { .. } => at == 1,
         PorterJob::Apply { .. } | PorterJob::Unpack { .. } => at == 0,
-        PorterJob::Search { .. }
-        | PorterJob::Diff
+        PorterJob::Sync(_) => at <= 1,
+        PorterJob::Diff
         | PorterJob::Commits
         | PorterJob::Note
         | PorterJob::Count
@@ -98,10 +123,7 @@ fn do_job(job: PorterJob, descriptors: Vec<OwnedFd>) -> anyhow::Result<PorterRep
             let [source, target] = exactly(descriptors)?;
             keep(&source, &target, fingerprints, bytes_max)
         }
-        PorterJob::Search { fingerprints } => {
-            let [source] = exactly(descriptors)?;
-            copy::search(&source, &fingerprints)
-        }
+        PorterJob::Sync(rules) => sync::round(sync::Round::of(descriptors)?, &rules),
         PorterJob::Note => {
             let [directory, baseline] = exactly(descriptors)?;
             changes::write_baseline(&directory, baseline)

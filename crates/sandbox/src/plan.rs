@@ -106,8 +106,7 @@ impl Plan {
     }
 
     pub(crate) fn file_access(&self) -> FileAccess {
-        let has_rules = self.rules.write.is_some() || !self.rules.hide.is_empty();
-        if has_rules || self.workspace == Workspace::Bind {
+        if self.rules.write.is_some() || !self.rules.hide.is_empty() {
             FileAccess::Gofer
         } else {
             FileAccess::Direct
@@ -134,12 +133,6 @@ pub fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanError> {
     let runtime = runtime_for(spec.level, facts)?;
     check(spec)?;
     let ids = ids(spec, rights)?;
-    if spec.workspace == Workspace::Bind && rights != Rights::Root {
-        return Err(PlanError::BindNeedsRoot);
-    }
-    if (spec.level, spec.workspace) == (Level::Gvisor, Workspace::Bind) {
-        return Err(PlanError::BindUnavailable(spec.level.name()));
-    }
     if runtime.kind == RuntimeKind::Runc && rights != Rights::Root && !facts.cgroups.v1.is_empty() {
         return Err(PlanError::RuncNeedsRoot);
     }

@@ -124,9 +124,6 @@ pub enum Workspace {
     None,
     /// A directory that was filled for this sandbox and is given to its uid range.
     Copy,
-    /// The person's own directory, ids shifted by the mount; repository configuration and hooks
-    /// are read-only.
-    Bind,
 }
 
 /// A further host directory, read-only.

@@ -3,12 +3,11 @@
 //! it /run is a tmpfs that holds the root directory, the bundle and the runtime's state, so a
 //! sandbox leaves no mount and no file on the host.
 
-mod bind;
 mod device;
 mod door;
+mod inspect;
 mod workspace;
 
-pub(crate) use bind::Findings;
 pub(crate) use device::KVM_NODE;
 pub(crate) use door::Doors;
 pub(crate) use workspace::give_to;
@@ -16,7 +15,6 @@ pub(crate) use workspace::give_to;
 use crate::cgroup::CgroupHost;
 use crate::plan::{Plan, TreeStep};
 use crate::runtime::{BUNDLE, ROOT, RuntimeKind, STATE};
-use crate::spec::Workspace;
 use crate::sys::{self, MountAttributes};
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::mount::{
@@ -43,7 +41,6 @@ const RUN: &str = "/run";
 pub(crate) struct Sources {
     binds: Vec<OwnedFd>,
     workspace: Option<OwnedFd>,
-    git: bind::Findings,
 }
 
 impl Sources {
@@ -60,19 +57,8 @@ impl Sources {
                 binds.push(tree);
             }
         }
-        let mut git = bind::Findings::default();
-        if let (Workspace::Bind, Some(directory)) = (plan.workspace, workspace) {
-            git = bind::inspect(directory)?;
-        }
         let workspace = workspace.map(|fd| detach(fd, false)).transpose()?;
-        if let (Workspace::Bind, Some(tree)) = (plan.workspace, &workspace) {
-            bind::shift(tree.as_fd(), plan.ids.agent())?;
-        }
-        Ok(Self {
-            binds,
-            workspace,
-            git,
-        })
+        Ok(Self { binds, workspace })
     }
 }
 
@@ -167,7 +153,7 @@ const EMPTY_DIRECTORY: &str = "/run/empty";
 const EMPTY_FILE: &str = "/run/empty-file";
 
 /// Builds the root directory.
-pub(crate) fn build(plan: &Plan, sources: Sources) -> io::Result<bind::Findings> {
+pub(crate) fn build(plan: &Plan, sources: Sources) -> io::Result<()> {
     let root = Path::new(ROOT);
     let owner = plan.ids.agent();
     let mut binds = sources.binds.into_iter();
@@ -206,12 +192,12 @@ pub(crate) fn build(plan: &Plan, sources: Sources) -> io::Result<bind::Findings>
             TreeStep::Kvm => device::make_kvm(owner)?,
         }
     }
-    Ok(sources.git)
+    Ok(())
 }
 
 /// Applies the file rules to the attached workspace.
-pub(crate) fn apply_rules(plan: &Plan, git: &Findings) -> io::Result<()> {
-    workspace::apply_rules(&Path::new(ROOT).join("workspace"), plan, git)
+pub(crate) fn apply_rules(plan: &Plan) -> io::Result<()> {
+    workspace::apply_rules(&Path::new(ROOT).join("workspace"), plan)
 }
 
 /// Writes the bundle's configuration.

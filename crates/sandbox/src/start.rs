@@ -17,7 +17,7 @@ use crate::network::SealedNetwork;
 use crate::plan::{Network, Plan};
 use crate::runtime::{LOG, PID_FILE, RuntimeKind};
 use crate::spec::Workspace;
-use crate::stage::{self, Doors, Findings, Sources};
+use crate::stage::{self, Doors, Sources};
 use crate::sys::{self, Birth};
 use crate::vm::{self, Renewal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -284,14 +284,12 @@ impl Staged<'_> {
             Ok(())
         })?;
         let mut sources = Some(sources);
-        let mut git = Findings::default();
         take(StartStep::Tree, &mut || {
-            git = stage::build(plan, sources.take().ok_or(io::ErrorKind::InvalidInput)?)?;
-            Ok(())
+            stage::build(plan, sources.take().ok_or(io::ErrorKind::InvalidInput)?)
         })?;
         take(StartStep::Rules, &mut || match plan.workspace {
             Workspace::None => Ok(()),
-            Workspace::Copy | Workspace::Bind => stage::apply_rules(plan, &git),
+            Workspace::Copy => stage::apply_rules(plan),
         })?;
         take(StartStep::Configuration, &mut || {
             stage::close()?;

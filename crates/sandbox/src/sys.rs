@@ -109,22 +109,6 @@ pub(crate) fn set_mount_attributes(
     set_attributes(tree, attributes)
 }
 
-/// Shifts the ids of a detached mount by a user namespace's maps.
-pub(crate) fn shift_ids(tree: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> io::Result<()> {
-    let userns_fd =
-        u64::try_from(namespace.as_raw_fd()).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let attr_set = libc::MOUNT_ATTR_IDMAP;
-    set_attributes(
-        tree,
-        libc::mount_attr {
-            attr_set,
-            attr_clr: 0,
-            propagation: 0,
-            userns_fd,
-        },
-    )
-}
-
 fn set_attributes(tree: BorrowedFd<'_>, attributes: libc::mount_attr) -> io::Result<()> {
     // SAFETY: mount_setattr reads `size` bytes at the attribute pointer and a NUL-terminated path;
     // both live across the call, and the size is that of the structure passed.

@@ -17,6 +17,7 @@ mod ahead;
 mod an_ordinary_user;
 mod answers_are_searched;
 mod audit_survives_a_crash;
+mod bound_workspaces;
 mod budgets;
 mod commits_come_back;
 mod cookies_and_tokens_stay_outside;

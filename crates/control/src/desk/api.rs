@@ -7,7 +7,7 @@ mod check;
 use super::pause::{self, unknown};
 use super::session::{Life, Session};
 use super::start::{Given, fingerprints, internal, of_refusal, out_of_turn, start};
-use super::{Desk, checkpoints, finish, leftovers, workspace};
+use super::{Desk, checkpoints, finish, leftovers, sync, workspace};
 use crate::front_door;
 use crate::orders::{ExecOrder, GateRequest, PorterJob};
 use check::check_command;
@@ -224,6 +224,7 @@ impl Connection {
         front_door::check_strings("command", argv.chain(env), &fingerprints)?;
         let gate = self.gate(&exec.session)?;
         self.judge(&exec).await?;
+        sync::before_command(&self.desk, &exec.session).await;
         let in_order = |row: &mut Session| Rc::clone(&row.in_order);
         let in_order = self.desk.sessions.with(&exec.session, in_order);
         let in_order = in_order.ok_or_else(|| unknown(&exec.session))?;

@@ -179,11 +179,15 @@ pub(super) async fn bring_baseline(
 fn check(desk: &Desk, session: &SessionId) -> Result<Peer, Failure> {
     let about = |row: &mut Session| (row.life, row.workspace, row.owner);
     match desk.sessions.with(session, about) {
-        Some((Life::Running | Life::Ended(_), WorkspaceMode::Copy, owner)) => Ok(owner),
+        Some((Life::Running | Life::Ended(_), mode, owner)) if mode != WorkspaceMode::None => {
+            Ok(owner)
+        }
         Some((Life::Running | Life::Ended(_), _, _)) => Err(Failure {
             code: "no_workspace_copy".to_owned(),
-            message: format!("session `{session}` has no copy of a workspace"),
-            hint: "checkpoints are of sessions with `workspace = { mode = \"copy\" }`".to_owned(),
+            message: format!("session `{session}` has no workspace"),
+            hint:
+                "checkpoints are of sessions with `workspace = { mode = \"copy\" }` or `\"bind\"`"
+                    .to_owned(),
         }),
         _ => Err(unknown(session)),
     }
@@ -211,7 +215,7 @@ async fn make(
             return Err(front_door::vault_value(&place, &credential));
         }
         PorterReply::Failed { message } => return Err(not_copied(message)),
-        PorterReply::Done { .. } => return Err(out_of_turn("porter")),
+        PorterReply::Done { .. } | PorterReply::Synced { .. } => return Err(out_of_turn("porter")),
     };
     let left = |place| (place, "special file, left out".to_owned());
     hidden.extend(left_out.into_iter().map(left));
@@ -279,9 +283,11 @@ async fn copy_held(
     (owner, job): (Peer, &PorterJob),
     tree: &OwnedFd,
 ) -> Result<(PorterReply, bool), Failure> {
-    let (source, is_seen) = workspace::changed(desk, session).await?;
-    let give = [source.as_fd(), tree.as_fd()];
-    let porter = porters::run(desk, session, owner, job, &give);
+    let source = workspace::changed(desk, session).await?;
+    let is_seen = source.is_seen;
+    let give = [source.directory.as_fd(), tree.as_fd()];
+    let job = (job, source.within.as_ref());
+    let porter = porters::run_within(desk, session, owner, job, &give);
     let copied = tokio::time::timeout(COPY_WAIT, porter).await;
     if is_seen {
         transfer::forget(desk, session, Returned::Seen).await;

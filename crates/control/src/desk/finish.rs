@@ -4,7 +4,7 @@
 
 use super::session::Life;
 use super::start::{internal, of_refusal, out_of_turn};
-use super::{Desk, leftovers, transfer, workspace};
+use super::{Desk, leftovers, sync, transfer, workspace};
 use crate::orders::{LauncherReply, LauncherRequest, Order};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -58,6 +58,7 @@ pub(super) async fn end(desk: &Rc<Desk>, session: &SessionId, cause: EndCause) {
         tracing::error!("end of {session}: {error:#}");
     }
     if keep {
+        sync::last(desk, session).await;
         workspace::count_changes(desk, session).await;
     }
     desk.sessions.over(session, Life::Ended(cause));
@@ -258,7 +259,7 @@ async fn remove(desk: &Desk, session: &SessionId, keep: bool) {
     desk.brains.borrow_mut().retain(|_, owner| owner != session);
     let copy = desk
         .sessions
-        .with(session, |row| row.workspace == WorkspaceMode::Copy);
+        .with(session, |row| row.workspace != WorkspaceMode::None);
     let keep_workspace = keep && copy.unwrap_or(false);
     if !keep_workspace {
         desk.forget_baseline(session);

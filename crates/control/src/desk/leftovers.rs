@@ -15,7 +15,9 @@ use torno_policy::names::SessionId;
 /// LIMIT: baselines that are named in one packet; what is more is found by the next request.
 const FOUND_MAX: usize = 100;
 /// How a baseline's file ends, after its session's name.
-const BASELINE: &str = ".baseline";
+pub(super) const BASELINE: &str = ".baseline";
+/// How one ends that is written beside the last.
+pub(super) const NEXT_BASELINE: &str = ".baseline.next";
 
 /// Finds it, and removes it where that is wanted.
 pub(super) async fn leftovers(desk: &Desk, remove: bool) -> Result<Vec<Leftover>, Failure> {
@@ -89,7 +91,10 @@ fn stale(directory: &Path, owned: &BTreeSet<SessionId>) -> anyhow::Result<Vec<Pa
     for entry in std::fs::read_dir(directory).context("the desk's directory")? {
         let entry = entry?;
         let name = entry.file_name();
-        let session = name.to_str().and_then(|name| name.strip_suffix(BASELINE));
+        let session = name.to_str().and_then(|name| {
+            let endings = [NEXT_BASELINE, BASELINE];
+            endings.iter().find_map(|ending| name.strip_suffix(ending))
+        });
         let session = session.and_then(|name| SessionId::parse(name).ok());
         if session.is_some_and(|session| !owned.contains(&session)) {
             stale.push(entry.path());
@@ -121,7 +126,14 @@ mod tests {
     #[test]
     fn only_baselines_of_sessions_that_nobody_has_lie_about_and_a_start_leaves_none() {
         let dir = tempfile::tempdir().unwrap();
-        for name in ["s1.baseline", "s2.baseline", "other", "Not One.baseline"] {
+        let names = [
+            "s1.baseline",
+            "s2.baseline",
+            "s1.baseline.next",
+            "other",
+            "Not One.baseline",
+        ];
+        for name in names {
             std::fs::write(dir.path().join(name), "{}").unwrap();
         }
         let owned = BTreeSet::from([SessionId::parse("s1").unwrap()]);

@@ -2,10 +2,10 @@
 //! Orders a porter for one job: a fresh process as the caller's user, with the job's directories.
 
 use super::Desk;
-use crate::orders::{Order, PorterJob, PorterReply};
+use crate::orders::{Order, PorterJob, PorterReply, PorterTask};
 use crate::role_channel::{receive, send};
 use anyhow::Context;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use torno_control_api::channel::{self, Channel, Peer};
 use torno_policy::names::SessionId;
 
@@ -17,6 +17,18 @@ pub(super) async fn run(
     job: &PorterJob,
     give: &[BorrowedFd<'_>],
 ) -> anyhow::Result<PorterReply> {
+    run_within(desk, session, caller, (job, None), give).await
+}
+
+/// The same, within a user namespace if one is given: where the owners of a running sandbox's files
+/// are nobody outside of it.
+pub(super) async fn run_within(
+    desk: &Desk,
+    session: &SessionId,
+    caller: Peer,
+    (job, within): (&PorterJob, Option<&OwnedFd>),
+    give: &[BorrowedFd<'_>],
+) -> anyhow::Result<PorterReply> {
     let (ours, theirs) = channel::pair().context("socket pair")?;
     let ours = Channel::new(ours)?;
     let order = Order::SpawnPorter {
@@ -26,6 +38,7 @@ pub(super) async fn run(
     };
     let mut descriptors = vec![theirs.as_fd()];
     descriptors.extend_from_slice(give);
+    descriptors.extend(within.map(AsFd::as_fd));
     {
         let _turn = desk.spawning.lock().await;
         let is_killed = desk.sessions.with(session, |row| row.is_killed);
@@ -36,7 +49,11 @@ pub(super) async fn run(
             .context("the supervisor is gone")?;
     }
     drop(theirs);
-    send(&ours, job, &[]).await?;
+    let task = PorterTask {
+        job,
+        within: within.is_some(),
+    };
+    send(&ours, &task, &[]).await?;
     let reply = receive::<PorterReply>(&ours).await?;
     reply
         .map(|(reply, _)| reply)

@@ -8,6 +8,7 @@
 //! One task brings a session over: whoever moves it to Ending first.
 
 use super::gates::Gate;
+use super::sync::Bound;
 use super::transfer::Carried;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,6 +69,8 @@ pub(super) struct Session {
     pub(super) in_order: Rc<tokio::sync::Mutex<()>>,
     /// How its workspace is carried, where it lies in a machine's memory.
     pub(super) carried: Option<Carried>,
+    /// Its workspace is bound.
+    pub(super) bound: Option<Bound>,
     /// Somebody looks at what came out of its machine.
     pub(super) is_seen: bool,
     /// Why what it changed is lost with its machine.
@@ -78,7 +81,7 @@ pub(super) struct Session {
     refused: BTreeMap<(String, String), (u32, Refusal)>,
     refused_total: u64,
     /// A tripwire of it was seen: it may nothing any more.
-    is_frozen: bool,
+    pub(super) is_frozen: bool,
     /// A person holds it still.
     pub(super) is_paused: bool,
     /// It is held still while its workspace is copied for a checkpoint.
@@ -123,6 +126,7 @@ impl Sessions {
             sandbox_ended: false,
             in_order: Rc::default(),
             carried: None,
+            bound: None,
             is_seen: false,
             left_inside: None,
             commands: BTreeMap::new(),
@@ -229,6 +233,7 @@ impl Sessions {
             row.gate = None;
             // With the descriptor of its copy.
             row.carried = None;
+            row.bound = None;
             row.commands.clear();
             row.changed.notify_waiters();
         });
@@ -304,6 +309,9 @@ impl Session {
     /// Forgets a command that ended or did not start.
     pub(super) fn drop_command(&mut self, exec: u64) {
         self.commands.remove(&exec);
+        if let Some(bound) = &self.bound {
+            bound.command_ended();
+        }
         if self.commands.is_empty() {
             self.idle_since = Some(Instant::now());
         }

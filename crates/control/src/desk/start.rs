@@ -11,7 +11,7 @@ mod shown;
 mod tripwires;
 
 use super::session::Beginning;
-use super::{Desk, checkpoints, finish};
+use super::{Desk, checkpoints, finish, sync};
 use crate::front_door;
 use crate::orders::ProbeResult;
 use anyhow::anyhow;
@@ -56,6 +56,7 @@ pub(super) async fn start(
         .map(|(k, v)| (format!("variable {k}"), v.as_str()));
     front_door::check_strings("environment", env, &fingerprints)?;
     let level = level::choose(desk, &wanted).await?;
+    level::check_workspace(&wanted, level.isolation)?;
     let image = image::find(desk, &wanted, level.isolation).await?;
     let origin = checkpoints::origin(desk, caller, &wanted).await?;
     let session = new_id()?;
@@ -83,6 +84,7 @@ pub(super) async fn start(
                 return Err(attempt::ended_meanwhile());
             }
             watch_time(desk, &session, &begun.grant.sandbox.limits);
+            sync::begin(desk, &session);
             let granted = document::describe(&begun.grant);
             Ok(Started {
                 session,

@@ -26,7 +26,7 @@ pub(super) async fn stream(
 ) -> Result<OwnedFd, Failure> {
     let copy = desk
         .sessions
-        .with(session, |row| row.workspace == WorkspaceMode::Copy);
+        .with(session, |row| row.workspace != WorkspaceMode::None);
     if copy.is_none() {
         return Err(Failure {
             code: "session_unknown".to_owned(),
@@ -38,9 +38,10 @@ pub(super) async fn stream(
     if copy != Some(true) {
         return Err(Failure {
             code: "no_workspace_copy".to_owned(),
-            message: format!("session `{session}` has no copy of a workspace"),
+            message: format!("session `{session}` has no workspace"),
             hint:
-                "diff, apply and commits work for sessions with `workspace = { mode = \"copy\" }`"
+                "diff, apply and commits work for sessions with `workspace = { mode = \"copy\" }` \
+                   or `\"bind\"`"
                     .to_owned(),
         });
     }
@@ -52,17 +53,22 @@ pub(super) async fn stream(
     let changed = changed(desk, session).await?;
     let (desk, session) = (Rc::clone(desk), session.clone());
     tokio::task::spawn_local(async move {
-        let (changed, is_seen) = changed;
+        let Opened {
+            directory,
+            within,
+            is_seen,
+        } = changed;
         let give = match &original {
             Some(original) => vec![
                 original.as_fd(),
-                changed.as_fd(),
+                directory.as_fd(),
                 baseline.as_fd(),
                 writer.as_fd(),
             ],
-            None => vec![changed.as_fd(), writer.as_fd()],
+            None => vec![directory.as_fd(), writer.as_fd()],
         };
-        if let Err(error) = porters::run(&desk, &session, caller, &job, &give).await {
+        let job = (&job, within.as_ref());
+        if let Err(error) = porters::run_within(&desk, &session, caller, job, &give).await {
             tracing::error!("porter: {error:#}");
         }
         if is_seen {
@@ -72,8 +78,17 @@ pub(super) async fn stream(
     Ok(reader)
 }
 
-/// What a session has in its workspace, and whether that was brought out to be looked at once.
-pub(super) async fn changed(desk: &Desk, session: &SessionId) -> Result<(OwnedFd, bool), Failure> {
+/// What a session has in its workspace.
+pub(super) struct Opened {
+    pub(super) directory: OwnedFd,
+    /// The user namespace in which its files have owners, where that is not the host's.
+    pub(super) within: Option<OwnedFd>,
+    /// It was brought out to be looked at once.
+    pub(super) is_seen: bool,
+}
+
+/// Opens it.
+pub(super) async fn changed(desk: &Desk, session: &SessionId) -> Result<Opened, Failure> {
     let about = |row: &mut Session| (row.carried.is_some(), row.life);
     let known = desk.sessions.with(session, about);
     if known == Some((true, Life::Ending)) {
@@ -85,19 +100,31 @@ pub(super) async fn changed(desk: &Desk, session: &SessionId) -> Result<(OwnedFd
         return Err(transfer::not_brought(session, &why));
     }
     if known == Some((true, Life::Running)) {
-        let seen = transfer::bring_seen(desk, session).await?;
-        return Ok((seen, true));
+        return Ok(Opened {
+            directory: transfer::bring_seen(desk, session).await?,
+            within: None,
+            is_seen: true,
+        });
     }
+    open(desk, session).await
+}
+
+/// Opens the copy that lies on the host.
+pub(super) async fn open(desk: &Desk, session: &SessionId) -> Result<Opened, Failure> {
     let open = LauncherRequest::OpenWorkspace {
         session: session.clone(),
     };
     let (reply, given) = desk.launcher.ask_for(&open, &[]).await?;
-    let changed = match reply {
-        LauncherReply::Workspace => given.into_iter().next(),
+    let mut given = given.into_iter();
+    let directory = match reply {
+        LauncherReply::Workspace => given.next(),
         _ => None,
     };
-    let changed = changed.ok_or_else(|| internal(&anyhow!("no workspace directory came")))?;
-    Ok((changed, false))
+    Ok(Opened {
+        directory: directory.ok_or_else(|| internal(&anyhow!("no workspace directory came")))?,
+        within: given.next(),
+        is_seen: false,
+    })
 }
 
 /// Counts what an ended session changed in its copy, for its summary. A count that fails is 0 and
@@ -106,21 +133,15 @@ pub(super) async fn count_changes(desk: &Rc<Desk>, session: &SessionId) {
     let about = desk
         .sessions
         .with(session, |row| (row.workspace, row.owner));
-    let Some((WorkspaceMode::Copy, owner)) = about else {
+    let Some((WorkspaceMode::Copy | WorkspaceMode::Bind, owner)) = about else {
         return;
     };
     let count = async || -> anyhow::Result<u32> {
-        let open = LauncherRequest::OpenWorkspace {
-            session: session.clone(),
-        };
-        let (_, given) = desk.launcher.ask(&open, &[]).await?;
-        let changed = given
-            .into_iter()
-            .next()
-            .context("no workspace directory came")?;
+        let changed = open(desk, session).await.map_err(|e| anyhow!(e.message))?;
         let baseline = desk.baseline(session, false)?;
-        let give = [changed.as_fd(), baseline.as_fd()];
-        match porters::run(desk, session, owner, &PorterJob::Count, &give).await? {
+        let give = [changed.directory.as_fd(), baseline.as_fd()];
+        let job = (&PorterJob::Count, changed.within.as_ref());
+        match porters::run_within(desk, session, owner, job, &give).await? {
             PorterReply::Done { changed } => Ok(changed),
             other => anyhow::bail!("{other:?}"),
         }

@@ -5,7 +5,7 @@ mod again;
 
 use super::sandboxes::Failed;
 use crate::orders::ProbeResult;
-use torno_policy::grant::{Isolation, WorkspaceMode};
+use torno_policy::grant::Isolation;
 use torno_sandbox::{HostFacts, INSIDE_UID, Level, SandboxId};
 
 pub(super) use again::Again;
@@ -95,11 +95,12 @@ pub(super) fn of(isolation: Isolation) -> Result<Level, Failed> {
 
 /// What the guest agent is told: whom to run programs as, and which walls it must raise. gVisor has
 /// no landlock; its own boundary stands there instead.
-pub(super) fn guest_arguments(workspace: WorkspaceMode, isolation: Isolation) -> Vec<String> {
+pub(super) fn guest_arguments(has_workspace: bool, isolation: Isolation) -> Vec<String> {
     let id = INSIDE_UID.to_string();
-    let place = match workspace {
-        WorkspaceMode::Copy | WorkspaceMode::Bind => "/workspace",
-        WorkspaceMode::None => "/home/agent",
+    let place = if has_workspace {
+        "/workspace"
+    } else {
+        "/home/agent"
     };
     let words = [
         "init",

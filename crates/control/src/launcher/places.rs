@@ -119,18 +119,14 @@ impl Places {
     }
 
     /// Without root the owner's porter can't read what belongs to the sandbox's ids, so an ended
-    /// session's files become the owner's. Those of a running one stay the sandbox's.
-    pub(super) fn give_back(&self, session: &SessionId, runs: bool) -> Result<(), Failed> {
+    /// session's files become the owner's. Those of a running one stay the sandbox's: false then,
+    /// and whoever works on them does it within our user namespace.
+    pub(super) fn give_back(&self, session: &SessionId, runs: bool) -> Result<bool, Failed> {
         if self.root {
-            return Ok(());
+            return Ok(true);
         }
         if runs {
-            return Err(Failed {
-                code: "session_running".to_owned(),
-                message: format!("session `{session}` still runs"),
-                hint: "stop it first; without root its files are the sandbox's until then"
-                    .to_owned(),
-            });
+            return Ok(false);
         }
         let workspace = self.open(session, Phase::Locked)?;
         give_to(workspace.as_fd(), 0)
@@ -141,7 +137,8 @@ impl Places {
                     Some(Gid::ROOT),
                 )?)
             })
-            .map_err(|e| Failed::internal(&format!("the workspace's owner: {e:#}")))
+            .map_err(|e| Failed::internal(&format!("the workspace's owner: {e:#}")))?;
+        Ok(true)
     }
 
     /// Moves what the install phase made, and the workspace has not, into the workspace; the rest

@@ -23,13 +23,14 @@ use super::spare_sandbox::SpareSandboxes;
 use super::templates::Templates;
 use crate::orders::{SandboxOrder, SandboxReady, Start};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::Instant;
 use torno_control_api::images::Held;
-use torno_policy::grant::{Isolation, WorkspaceMode};
+use torno_policy::grant::Isolation;
 use torno_policy::names::SessionId;
 use torno_policy::standing::Phase;
 use torno_sandbox::{
@@ -156,7 +157,7 @@ impl Sandboxes {
     ) -> Result<StartedSandbox, Failed> {
         let (session, phase) = (order.session.clone(), order.phase);
         self.places.check_fence(&session)?;
-        let bound = listed::check(&order, given)?;
+        listed::check(&order, given)?;
         if self.live.contains_key(&session) {
             return Err(Failed::internal("the session has a sandbox already"));
         }
@@ -168,13 +169,10 @@ impl Sandboxes {
         let booted = match claimed {
             Some(booted) => booted,
             None => {
-                let workspace = match shape.workspace() {
-                    // Its copy goes in over the link.
-                    WorkspaceMode::Copy if shape.is_machine() => None,
-                    WorkspaceMode::Copy => Some(self.places.open(&session, phase)?),
-                    WorkspaceMode::Bind => bound,
-                    WorkspaceMode::None => None,
-                };
+                // A machine's copy goes in over the link.
+                let shares = shape.has_workspace() && !shape.is_machine();
+                let workspace = shares.then(|| self.places.open(&session, phase));
+                let workspace = workspace.transpose()?;
                 self.boot(&session, (&shape, &own), workspace)?
             }
         };
@@ -219,11 +217,20 @@ impl Sandboxes {
         })
     }
 
-    /// The workspace copy of a session, for its owner's porter.
-    pub(super) fn bring_back(&self, session: &SessionId) -> Result<OwnedFd, Failed> {
-        self.places
-            .give_back(session, self.live.contains_key(session))?;
-        self.places.open(session, Phase::Locked)
+    /// The workspace copy of a session, for its owner's porter; and, where its files belong to ids
+    /// that only this namespace has, the namespace.
+    pub(super) fn bring_back(&self, session: &SessionId) -> Result<Vec<OwnedFd>, Failed> {
+        let runs = self.live.contains_key(session);
+        let mut given = vec![self.places.open(session, Phase::Locked)?];
+        if !self.places.give_back(session, runs)? {
+            let own = rustix::fs::open(
+                "/proc/self/ns/user",
+                OFlags::RDONLY | OFlags::CLOEXEC,
+                Mode::empty(),
+            );
+            given.push(own.map_err(|e| Failed::internal(&format!("our own namespace: {e}")))?);
+        }
+        Ok(given)
     }
 
     /// Sessions that have a sandbox.

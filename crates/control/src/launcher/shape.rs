@@ -8,7 +8,7 @@ use super::sandboxes::Failed;
 use crate::orders::SandboxOrder;
 use std::path::PathBuf;
 use torno_control_api::images::Held;
-use torno_policy::grant::{FileRules, HostLimits, Isolation, Limits, WorkspaceMode};
+use torno_policy::grant::{FileRules, HostLimits, Isolation, Limits};
 use torno_policy::names::{ImageDigest, TenantName};
 use torno_sandbox::{AlsoDirectory, HomeFile, SandboxId, SandboxSpec, VerifiedGuest, Workspace};
 
@@ -19,7 +19,7 @@ pub(super) struct Shape {
     tenant: TenantName,
     isolation: Isolation,
     also: Vec<(PathBuf, PathBuf)>,
-    workspace: WorkspaceMode,
+    has_workspace: bool,
     files: FileRules,
     /// Those of the group and the mounts; the others are zero.
     limits: Limits,
@@ -58,7 +58,7 @@ pub(super) fn split(order: SandboxOrder) -> (Shape, Own) {
         tenant,
         isolation,
         also,
-        workspace,
+        has_workspace,
         files,
         env,
         limits,
@@ -72,7 +72,7 @@ pub(super) fn split(order: SandboxOrder) -> (Shape, Own) {
         tenant,
         isolation,
         also,
-        workspace,
+        has_workspace,
         files,
         limits: of_the_boot(&limits),
         home: places,
@@ -147,9 +147,9 @@ impl Shape {
         self.isolation.is_machine()
     }
 
-    /// How the workspace comes in.
-    pub(super) fn workspace(&self) -> WorkspaceMode {
-        self.workspace
+    /// Whether there is a workspace.
+    pub(super) fn has_workspace(&self) -> bool {
+        self.has_workspace
     }
 
     /// What it is made of; nothing for the host's `/usr`.
@@ -178,7 +178,7 @@ impl Shape {
         let also = also.map(|(host, inside)| AlsoDirectory { host, inside });
         let home = self.home.iter().cloned().zip(own.home.iter().cloned());
         let home = home.map(|(below, text)| HomeFile { below, text });
-        let mut guest_arguments = levels::guest_arguments(self.workspace, self.isolation);
+        let mut guest_arguments = levels::guest_arguments(self.has_workspace, self.isolation);
         if identity.made_ahead {
             guest_arguments.push("--made-ahead".to_owned());
         }
@@ -186,10 +186,10 @@ impl Shape {
             id: identity.id.clone(),
             level: levels::of(self.isolation)?,
             also: also.collect(),
-            workspace: match self.workspace {
-                WorkspaceMode::Copy => Workspace::Copy,
-                WorkspaceMode::Bind => Workspace::Bind,
-                WorkspaceMode::None => Workspace::None,
+            workspace: if self.has_workspace {
+                Workspace::Copy
+            } else {
+                Workspace::None
             },
             files: self.files.clone(),
             env: own.env.clone(),
@@ -218,7 +218,7 @@ pub(super) mod tests {
             tenant: TenantName::parse("local").unwrap(),
             isolation: Isolation::Gvisor,
             also: vec![("/opt/tools".into(), "/opt/tools".into())],
-            workspace: WorkspaceMode::None,
+            has_workspace: false,
             files: FileRules::default(),
             env: vec![("A".into(), "b".into())],
             limits: Limits {
@@ -260,7 +260,7 @@ pub(super) mod tests {
         }),
         ("isolation", true, |o| o.isolation = Isolation::Container),
         ("also", true, |o| o.also.clear()),
-        ("workspace", true, |o| o.workspace = WorkspaceMode::Copy),
+        ("workspace", true, |o| o.has_workspace = true),
         ("files", true, |o| o.files.hide.push(".env".into())),
         ("env", false, |o| o.env.clear()),
         ("ca_pem", false, |o| o.ca_pem.push('x')),

@@ -29,11 +29,9 @@ pub(crate) enum PorterJob {
     Note,
     /// Count what changed: changed, baseline.
     Count,
-    /// Search the one directory, copying nothing (a bound workspace).
-    Search {
-        /// What to look for.
-        fingerprints: Vec<torno_notary_protocol::desk::Fingerprint>,
-    },
+    /// Keep a bound workspace and its copy alike, one round: original, copy, baseline, where it is
+    /// written anew, what is known of files, where that is written anew.
+    Sync(SyncRules),
     /// Write the one directory as an archive to the stream that comes second.
     Pack {
         /// Bytes that may be sent.
@@ -71,6 +69,26 @@ pub(crate) enum PorterJob {
     },
 }
 
+/// What a round goes by.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SyncRules {
+    /// What to look for in what goes in.
+    pub(crate) fingerprints: Vec<torno_notary_protocol::desk::Fingerprint>,
+    /// Bytes that the copy may have.
+    pub(crate) bytes_max: u64,
+    /// What programs may write, and what is hidden.
+    pub(crate) files: torno_policy::grant::FileRules,
+    /// Every file is read, however it looks.
+    pub(crate) thorough: bool,
+}
+
+/// A job, and whether the descriptor after its own is a user namespace that it is done in.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct PorterTask<J = PorterJob> {
+    pub(crate) job: J,
+    pub(crate) within: bool,
+}
+
 /// What lay in the workspace when it was copied in: path → digest and mode. A file of the desk.
 pub(crate) type Baseline = BTreeMap<String, BaselineEntry>;
 
@@ -88,7 +106,7 @@ pub(crate) struct BaselineEntry {
 /// Porter → desk.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum PorterReply {
-    /// Copied, sent or searched.
+    /// Copied or sent.
     Copied {
         /// What was hidden: place and shape.
         hidden: Vec<(String, String)>,
@@ -96,6 +114,15 @@ pub(crate) enum PorterReply {
         left_out: Vec<String>,
         /// Bytes of the files that were found.
         bytes: u64,
+    },
+    /// A round is over.
+    Synced {
+        /// Paths that went in, that went out, and that wait for a person.
+        inward: u32,
+        outward: u32,
+        held: u32,
+        /// What was kept out: place and reason.
+        hidden: Vec<(String, String)>,
     },
     /// Compared or applied.
     Done {

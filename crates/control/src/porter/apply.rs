@@ -8,13 +8,13 @@
 
 use super::changes::{self, Change, Kind, Repositories};
 use super::diff::open_beneath;
-use super::tree;
-use crate::orders::{Baseline, PorterReply};
+use super::place::{self, Content, parent};
+use crate::orders::{BaselineEntry, PorterReply};
 use anyhow::Context;
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
+use rustix::fs::Mode;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 /// What the person wants back.
 pub(super) struct Wanted {
@@ -55,13 +55,9 @@ pub(super) fn bring_back(
             writeln!(out, "asks {path}")?;
             continue;
         }
-        if on_both_sides(target, &change, &baseline) {
-            writeln!(out, "conflict {path}")?;
-            continue;
-        }
-        match bring_one(target, changed, &change) {
+        match bring_one((target, changed), &change, baseline.get(path)) {
             Ok(verb) => {
-                written = written.saturating_add(1);
+                written = written.saturating_add(u32::from(verb != CONFLICT));
                 writeln!(out, "{verb} {path}")?;
             }
             Err(error) => writeln!(out, "left {path}: {error:#}")?,
@@ -74,61 +70,36 @@ pub(super) fn bring_back(
     Ok(PorterReply::Done { changed: written })
 }
 
-/// Whether the person's own file is no longer what was copied in.
-fn on_both_sides(target: &OwnedFd, change: &Change, baseline: &Baseline) -> bool {
-    let now = open_beneath(target, &change.path)
-        .and_then(tree::digest)
-        .ok();
-    match baseline.get(&change.path) {
-        Some(before) if before.link => false,
-        Some(before) => now.as_ref() != Some(&before.digest),
-        None => now.is_some(),
-    }
-}
-
-fn bring_one(target: &OwnedFd, changed: &OwnedFd, change: &Change) -> anyhow::Result<&'static str> {
+fn bring_one(
+    (target, changed): (&OwnedFd, &OwnedFd),
+    change: &Change,
+    expected: Option<&BaselineEntry>,
+) -> anyhow::Result<&'static str> {
     let (directory, name) = parent(target, &change.path)?;
+    let directory = directory.as_fd();
     if change.kind == Kind::Deleted {
-        rustix::fs::unlinkat(&directory, name, AtFlags::empty())?;
-        return Ok("deleted");
+        let gone = match expected {
+            Some(expected) => place::take_away((directory, name), expected)?,
+            None => false,
+        };
+        return Ok(if gone { "deleted" } else { CONFLICT });
     }
     let mut file = open_beneath(changed, &change.path)
         .context("a link or special file; only regular files come back")?;
-    anyhow::ensure!(file.metadata()?.is_file(), "only regular files come back");
-    let executable = std::os::unix::fs::MetadataExt::mode(&file.metadata()?) & 0o100 != 0;
-    let mode = Mode::from_raw_mode(if executable { 0o755 } else { 0o644 });
-    // Written beside and renamed, so that a reader sees the old file or the new one.
-    let fresh = format!(".{name}.torno");
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut copy = File::from(rustix::fs::openat(&directory, &*fresh, flags, mode)?);
-    let copied = std::io::copy(&mut file, &mut copy).and_then(|_| copy.sync_all());
-    if let Err(error) = copied {
-        rustix::fs::unlinkat(&directory, &*fresh, AtFlags::empty())?;
-        return Err(error.into());
-    }
-    rustix::fs::renameat(&directory, &*fresh, &directory, name)?;
-    Ok("wrote")
+    let about = file.metadata()?;
+    anyhow::ensure!(about.is_file(), "only regular files come back");
+    let executable = std::os::unix::fs::MetadataExt::mode(&about) & 0o100 != 0;
+    let content = Content::File {
+        from: &mut file,
+        mode: Mode::from_raw_mode(if executable { 0o755 } else { 0o644 }),
+        durable: true,
+    };
+    let put = place::put((directory, name), content, expected)?;
+    Ok(if put.is_some() { "wrote" } else { CONFLICT })
 }
 
-/// The directory of a path beneath `target`, made where it is missing, and the last name.
-pub(super) fn parent<'p>(target: &OwnedFd, path: &'p str) -> anyhow::Result<(OwnedFd, &'p str)> {
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let open =
-        |at: &OwnedFd, name: &str| rustix::fs::openat2(at, name, flags, Mode::empty(), resolve);
-    let mut directory = open(target, ".")?;
-    let (parents, name) = path.rsplit_once('/').unwrap_or(("", path));
-    for part in parents.split('/').filter(|part| !part.is_empty()) {
-        directory = match open(&directory, part) {
-            Err(rustix::io::Errno::NOENT) => {
-                rustix::fs::mkdirat(&directory, part, Mode::from_raw_mode(0o755))?;
-                open(&directory, part)?
-            }
-            opened => opened?,
-        };
-    }
-    Ok((directory, name))
-}
+/// What the line of a path says whose file on the person's side is no longer what was copied in.
+const CONFLICT: &str = "conflict";
 
 #[cfg(test)]
 mod tests;

@@ -65,6 +65,15 @@ impl Found {
         self.left_out.push(path, path.to_owned());
     }
 
+    pub(super) fn synced(self, inward: u32, outward: u32, held: u32) -> PorterReply {
+        PorterReply::Synced {
+            inward,
+            outward,
+            held,
+            hidden: self.hidden.told(|rest| (rest, "not listed".to_owned())),
+        }
+    }
+
     pub(super) fn copied(self, bytes: u64) -> PorterReply {
         let not_listed = |rest| (rest, "not listed".to_owned());
         PorterReply::Copied {
@@ -186,30 +195,6 @@ pub(super) fn copy_in(
     }
     let bytes = found.bytes;
     Ok(found.copied(bytes))
-}
-
-/// Looks through a tree that is bound, not copied.
-pub(super) fn search(
-    source: &OwnedFd,
-    fingerprints: &[Fingerprint],
-) -> anyhow::Result<PorterReply> {
-    let searcher = Searcher::new(fingerprints);
-    let mut found = Found::default();
-    tree::walk(source, &mut |path, entry| {
-        match entry {
-            Entry::File { mut file, .. } if found.vault_value.is_none() => {
-                // A bound file can't be hidden here; mounts do that. Either way it is named.
-                admit(path, &mut file, &searcher, &mut found)?;
-            }
-            Entry::Special => found.leave_out(path),
-            Entry::File { .. } | Entry::Directory | Entry::Link(_) => {}
-        }
-        Ok(())
-    })?;
-    match found.vault_value {
-        Some((place, credential)) => Ok(PorterReply::VaultValue { place, credential }),
-        None => Ok(found.copied(0)),
-    }
 }
 
 /// Whether a file may enter. Shapes are noted; a vault value ends the job.

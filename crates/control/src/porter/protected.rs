@@ -3,10 +3,10 @@
 //! nothing inside is trusted to hold them: what is hidden does not go in, and what may not be
 //! written is taken from the copy that stayed outside.
 
-use super::apply::parent;
+use super::place::{FRESH_FILE, parent};
 use super::tree::{self, Entry};
 use anyhow::Context;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::Mode;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use torno_policy::grant::FileRules;
@@ -98,10 +98,3 @@ pub(super) fn restore(target: &OwnedFd, before: &OwnedFd, files: &FileRules) -> 
         }
     })
 }
-
-/// Made new, through no link.
-pub(super) const FRESH_FILE: OFlags = OFlags::WRONLY
-    .union(OFlags::CREATE)
-    .union(OFlags::EXCL)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);

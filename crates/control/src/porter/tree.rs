@@ -32,7 +32,8 @@ pub(super) enum Entry {
 }
 
 /// Calls `visit` for every entry below `root`, parents first, in order of names. Names that are no
-/// UTF-8 stop the walk: they could not be shown to a person.
+/// UTF-8 stop the walk: they could not be shown to a person. What goes while it is walked is not
+/// there: the tree may be in use.
 pub(super) fn walk(
     root: &OwnedFd,
     visit: &mut dyn FnMut(&str, Entry) -> anyhow::Result<()>,
@@ -91,26 +92,37 @@ fn walk_below(
         };
         left.take(&path)?;
         let about = || format!("`{path}`");
-        let stat =
-            rustix::fs::statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW).with_context(about)?;
+        let stat = there(rustix::fs::statat(
+            directory,
+            &name,
+            AtFlags::SYMLINK_NOFOLLOW,
+        ));
+        let Some(stat) = stat.with_context(about)? else {
+            continue;
+        };
         if !wanted(&path, stat.st_mode) {
             continue;
         }
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                let opened = rustix::fs::openat(directory, &name, flags, Mode::empty())
-                    .with_context(about)?;
+                let opened = rustix::fs::openat(directory, &name, flags, Mode::empty());
+                let Some(opened) = there(opened).with_context(about)? else {
+                    continue;
+                };
                 visit(&path, Entry::Directory)?;
                 let below = (opened.as_fd(), path.as_str(), depth + 1);
                 walk_below(below, left, wanted, visit)?;
             }
-            FileType::RegularFile => {
-                visit(&path, open_file(directory, &name).with_context(about)?)?
-            }
+            FileType::RegularFile => match open_file(directory, &name) {
+                Err(error) if is_gone(&error) => {}
+                opened => visit(&path, opened.with_context(about)?)?,
+            },
             FileType::Symlink => {
-                let target =
-                    rustix::fs::readlinkat(directory, &name, Vec::new()).with_context(about)?;
+                let target = rustix::fs::readlinkat(directory, &name, Vec::new());
+                let Some(target) = there(target).with_context(about)? else {
+                    continue;
+                };
                 let target = target
                     .into_string()
                     .map_err(|_| anyhow::anyhow!("no UTF-8"));
@@ -120,6 +132,18 @@ fn walk_below(
         }
     }
     Ok(())
+}
+
+/// What was found, unless it went between two looks.
+fn there<T>(found: rustix::io::Result<T>) -> rustix::io::Result<Option<T>> {
+    match found {
+        Err(rustix::io::Errno::NOENT) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+fn is_gone(error: &anyhow::Error) -> bool {
+    error.downcast_ref() == Some(&rustix::io::Errno::NOENT)
 }
 
 /// The names of a directory, sorted; more than so many are refused before they are held.

@@ -4,7 +4,8 @@
 //! the caller's; nothing is opened that this job did not make. Whatever is wrong, the copy that
 //! was there before stays.
 
-use super::protected::{self, FRESH_FILE};
+use super::place::FRESH_FILE;
+use super::protected;
 use crate::orders::PorterReply;
 use anyhow::{Context, ensure};
 use rustix::fs::{Mode, OFlags};

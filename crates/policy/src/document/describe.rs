@@ -71,7 +71,7 @@ pub(super) fn isolation(isolation: Isolation) -> &'static str {
 pub(super) fn workspace(mode: WorkspaceMode) -> &'static str {
     match mode {
         WorkspaceMode::Copy => "copied",
-        WorkspaceMode::Bind => "bound: the directory itself",
+        WorkspaceMode::Bind => "bound: kept in step with the directory",
         WorkspaceMode::None => "empty",
     }
 }

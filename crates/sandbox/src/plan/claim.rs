@@ -11,12 +11,11 @@ use std::path::Path;
 pub(crate) type Brought<'a> = (&'a Path, &'a [u8]);
 
 impl Plan {
-    /// Whether a sandbox can be made by this plan before its session is there: neither a person's
-    /// own directory is in it, nor a place of the workspace that must be there to be a mount.
+    /// Whether a sandbox can be made by this plan before its session is there: no place of the
+    /// workspace is in it that must be there to be a mount.
     #[must_use]
     pub fn can_be_made_ahead(&self) -> bool {
         match self.workspace {
-            Workspace::Bind => false,
             Workspace::None => true,
             Workspace::Copy => self.rules == WorkspaceRules::default(),
         }

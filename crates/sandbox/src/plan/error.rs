@@ -38,13 +38,6 @@ pub enum PlanError {
     /// No nft.
     #[error("nft is not installed: run `apt-get install nftables`")]
     NftMissing,
-    /// A user-space kernel makes files as its own root, which a bound directory's owner is not; a
-    /// machine shares no directory with its host.
-    #[error("workspace `bind` is unavailable at `{0}`: use a copy of the workspace")]
-    BindUnavailable(&'static str),
-    /// Only root of the host shifts the ids of a file system.
-    #[error("workspace `bind` is unavailable without root: use a copy of the workspace")]
-    BindNeedsRoot,
     /// A limit that would mean nothing, or everything.
     #[error("limit `{0}` is out of range")]
     Limit(&'static str),

@@ -161,18 +161,6 @@ fn the_gvisor_plan_is_the_golden_one() {
     );
 }
 
-#[test]
-fn a_bound_workspace_is_refused_where_it_cannot_be_had() {
-    let spec = SandboxSpec {
-        workspace: Workspace::Bind,
-        ..spec(Level::Gvisor)
-    };
-    assert_eq!(
-        plan(&spec, &facts()).unwrap_err(),
-        PlanError::BindUnavailable("gvisor")
-    );
-}
-
 fn refused(change: impl FnOnce(&mut SandboxSpec)) -> PlanError {
     let mut spec = spec(Level::Container);
     change(&mut spec);

@@ -2,11 +2,10 @@
 //! The workspace inside: given to the sandbox's own ids, and cut by mounts to what the file rules
 //! leave. Every step is by descriptor and beneath the workspace; no link is followed.
 
-use super::bind::{self, Findings};
+use super::inspect::inspect;
 use super::{EMPTY_DIRECTORY, EMPTY_FILE, attach_at, detach, make_read_only, named, open_path};
 use crate::plan::Plan;
 use crate::plan::rules::Place;
-use crate::spec::Workspace;
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::io::Errno;
 use std::io;
@@ -21,7 +20,7 @@ pub(super) const ENTRIES_MAX: usize = 2_000_000;
 /// Gives a directory and all below it to one id.
 pub(crate) fn give_to(root: BorrowedFd<'_>, id: u32) -> io::Result<()> {
     let owner = (Uid::from_raw(id), Gid::from_raw(id));
-    bind::inspect(root)?;
+    inspect(root)?;
     let mut budget = ENTRIES_MAX;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let root = rustix::fs::openat(root, ".", flags, Mode::empty())?;
@@ -67,7 +66,7 @@ fn give_below(
 }
 
 /// Narrows the workspace attached at `root`: written places stay writable, hidden ones are covered.
-pub(super) fn apply_rules(root: &Path, plan: &Plan, git: &Findings) -> io::Result<()> {
+pub(super) fn apply_rules(root: &Path, plan: &Plan) -> io::Result<()> {
     let workspace = open_path(root)?;
     let everything = |place: &Place| place.path.as_os_str().is_empty();
     if let Some(places) = plan
@@ -88,29 +87,12 @@ pub(super) fn apply_rules(root: &Path, plan: &Plan, git: &Findings) -> io::Resul
             attach_at(&tree, at.as_fd())?;
         }
     }
-    keep_git(workspace.as_fd(), git)?;
     for place in &plan.rules.hide {
         match beneath(workspace.as_fd(), &place.path) {
             Ok(found) => hide(found.as_fd())?,
             Err(Errno::NOENT | Errno::NOTDIR) => {}
             Err(error) => return Err(named(&place.path, error)),
         }
-    }
-    Ok(())
-}
-
-/// Makes what git runs on the host read-only, and its directory unmovable.
-fn keep_git(workspace: BorrowedFd<'_>, git: &Findings) -> io::Result<()> {
-    for path in &git.repositories {
-        let found = beneath(workspace, path).map_err(|error| named(path, error))?;
-        let is_directory =
-            FileType::from_raw_mode(rustix::fs::fstat(&found)?.st_mode) == FileType::Directory;
-        // A `.git` file points to its repository: it must not point elsewhere.
-        attach_at(&detach(found.as_fd(), !is_directory)?, found.as_fd())?;
-    }
-    for path in &git.executing {
-        let found = beneath(workspace, path).map_err(|error| named(path, error))?;
-        attach_at(&detach(found.as_fd(), true)?, found.as_fd())?;
     }
     Ok(())
 }
@@ -126,10 +108,10 @@ fn hide(found: BorrowedFd<'_>) -> io::Result<()> {
     attach_at(&detach(empty.as_fd(), true)?, found)
 }
 
-/// The place of a write rule; one that is missing is made in a copy, where it shows as a change.
+/// The place of a write rule; one that is missing is made, which shows as a change.
 fn writable_place(workspace: BorrowedFd<'_>, place: &Place, plan: &Plan) -> io::Result<OwnedFd> {
     let found = match beneath(workspace, &place.path) {
-        Err(Errno::NOENT) if plan.workspace == Workspace::Copy => {
+        Err(Errno::NOENT) => {
             make(workspace, place, plan.ids.agent())?;
             beneath(workspace, &place.path)?
         }

@@ -10,7 +10,6 @@ use super::renewal::MACHINE_ID;
 use super::tool::Tool;
 use crate::facts::HostFacts;
 use crate::network::{self, CAPTURE_PORT, PROXY_PORT, RULESET};
-use crate::plan::rules::WorkspaceRules;
 use crate::plan::{PlanError, TreeStep, oci, relative, tree};
 use crate::spec::{ImagePart, SandboxSpec, Workspace};
 use serde_json::Value;
@@ -236,15 +235,6 @@ fn mount(place: &Value) -> Option<MachineMount> {
             .filter_map(|word| Some(word.as_str()?.to_owned()))
             .collect(),
     })
-}
-
-/// Whether the workload's directory is one that this level can make.
-pub(super) fn check_workspace(spec: &SandboxSpec) -> Result<(), PlanError> {
-    match spec.workspace {
-        // A copy is carried in over the link, and its rules with it.
-        Workspace::None | Workspace::Copy => Ok(WorkspaceRules::parse(&spec.files).map(drop)?),
-        Workspace::Bind => Err(PlanError::BindUnavailable(spec.level.name())),
-    }
 }
 
 #[cfg(test)]

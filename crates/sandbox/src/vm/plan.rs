@@ -37,7 +37,8 @@ pub(crate) fn plan(spec: &SandboxSpec, facts: &HostFacts) -> Result<Plan, PlanEr
     if spec.limits.memory_bytes < MEMORY_BYTES_MIN {
         return Err(PlanError::Limit("memory"));
     }
-    initial::check_workspace(spec)?;
+    // A copy is carried in over the link, and its rules with it.
+    WorkspaceRules::parse(&spec.files)?;
     let ids = ids(spec, rights)?;
     let memory_mib = (spec.limits.memory_bytes + KERNEL_BYTES) >> 20;
     let words = command::qemu(spec, parts, memory_mib);

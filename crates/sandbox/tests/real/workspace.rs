@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 use torno_policy::grant::FileRules;
-use torno_sandbox::{AlsoDirectory, Level, PlanError, Rights, Workspace};
+use torno_sandbox::{AlsoDirectory, Level, Workspace};
 
 fn open(path: &Path) -> OwnedFd {
     fs::File::open(path).unwrap().into()
@@ -164,59 +164,4 @@ for path in ('/home/agent/.cargo/bin/x', '/opt/tools/x', '/opt/x'):
     except OSError: pass";
         assert_eq!(sandbox.run(code), "['tool'] ['tool']", "{level:?}");
     }
-}
-
-/// A directory of an ordinary person.
-fn of_a_person(id: u32) -> tempfile::TempDir {
-    let directory = filled();
-    for path in [".git/hooks", ".git/refs"] {
-        fs::create_dir_all(directory.path().join(path)).unwrap();
-    }
-    fs::write(directory.path().join(".git/config"), "[core]\n").unwrap();
-    fs::write(directory.path().join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
-    let status = std::process::Command::new("chown")
-        .arg("-R")
-        .arg(format!("{id}:{id}"))
-        .arg(directory.path())
-        .status();
-    assert!(status.unwrap().success());
-    directory
-}
-
-#[test]
-fn a_bound_directory_keeps_its_owner_and_what_git_runs() {
-    let level = Level::Container;
-    let Some(facts) = facts_for(level) else {
-        return;
-    };
-    let mut spec = spec(level);
-    spec.workspace = Workspace::Bind;
-    if facts.rights != Ok(Rights::Root) {
-        // Ids of a mount can be shifted by the file system's owner alone.
-        let error = torno_sandbox::plan(&spec, &facts).unwrap_err();
-        assert!(matches!(error, PlanError::BindNeedsRoot), "{error}");
-        return;
-    }
-    let directory = of_a_person(1234);
-    let mut sandbox = Running::of(&spec, &facts, Some(open(directory.path())));
-    let code = "import os
-print(os.stat('README').st_uid)
-open('new', 'w').write('x'); open('.git/HEAD', 'w').write('x'); os.rename('README', 'READ')
-for path in ('.git/config', '.git/hooks/pre-commit'):
-    try: open(path, 'w').write('x'); print('wrote', path)
-    except OSError: pass
-for old, new in (('.git', 'git'), ('.git/hooks', '.git/h'), ('.git/config', '.git/c')):
-    try: os.rename(old, new); print('moved', old)
-    except OSError: pass";
-    assert_eq!(sandbox.run(code), "1000", "{level:?}");
-    assert_eq!(
-        fs::metadata(directory.path().join("new")).unwrap().uid(),
-        1234,
-        "{level:?}"
-    );
-    assert_eq!(
-        fs::read_to_string(directory.path().join(".git/config")).unwrap(),
-        "[core]\n"
-    );
-    assert!(directory.path().join("READ").exists());
 }

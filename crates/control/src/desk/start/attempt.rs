@@ -21,7 +21,7 @@ use std::time::Duration;
 use torno_control_api::channel::Peer;
 use torno_control_api::request::{Failure, StartSession};
 use torno_notary_protocol::desk::{Begun, DeskMessage, Fingerprint, SessionNote};
-use torno_policy::grant::Isolation;
+use torno_policy::grant::{Isolation, WorkspaceMode};
 use torno_policy::names::SessionId;
 use torno_policy::standing::Phase;
 
@@ -64,13 +64,12 @@ impl Attempt<'_> {
         let gate = self.gate().await?;
         let ca_pem = gate.ca_pem().await.map_err(|e| internal(&e))?;
         self.still_starting()?;
-        let (mut hidden, filled) = self.workspace(given.workspace, fingerprints).await?;
+        let (mut hidden, copy) = self.workspace(given.workspace, fingerprints).await?;
         if let Some(origin) = &origin {
             checkpoints::bring_baseline(self.desk, self.session, origin).await?;
         }
-        let (bound, copy) = filled.split();
         self.note_hidden(&hidden).await?;
-        self.sandbox(Phase::Locked, ca_pem, (bound, &also)).await?;
+        self.sandbox(Phase::Locked, ca_pem, &also).await?;
         gate.guest().await.map_err(|e| internal(&e))?;
         let carried = (Phase::Locked, copy);
         let of_also = self.carry_in(&gate, carried, &also, fingerprints).await?;
@@ -143,7 +142,7 @@ impl Attempt<'_> {
         &self,
         phase: Phase,
         ca_pem: String,
-        (bound, also): (Option<OwnedFd>, &[OwnedFd]),
+        also: &[OwnedFd],
     ) -> Result<(), Failure> {
         self.still_starting()?;
         let shape = &self.begun.grant.sandbox;
@@ -164,7 +163,7 @@ impl Attempt<'_> {
             tenant: super::tenant()?,
             isolation: self.isolation,
             also: self.listed(also)?,
-            workspace: shape.workspace,
+            has_workspace: shape.workspace != WorkspaceMode::None,
             files: shape.files.clone(),
             env,
             limits: shape.limits.clone(),
@@ -173,7 +172,7 @@ impl Attempt<'_> {
             home: tripwires::files(wires),
             image: shape.image.digest().cloned(),
         }));
-        let give: Vec<_> = bound.iter().chain(also).map(AsFd::as_fd).collect();
+        let give: Vec<_> = also.iter().map(AsFd::as_fd).collect();
         match self.launcher(&order, &give).await?.0 {
             LauncherReply::Started {
                 environment,

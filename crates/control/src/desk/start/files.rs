@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The workspace's way in: a copy that a porter makes, the directory itself, or nothing.
+//! The workspace's way in: a copy that a porter makes, or nothing. Of a bound one the person's
+//! directory stays at hand.
 
+use super::super::leftovers::{BASELINE, NEXT_BASELINE};
+use super::super::sync::Bound;
 use super::super::{Desk, porters};
 use super::attempt::Attempt;
 use super::{internal, out_of_turn};
@@ -15,61 +18,33 @@ use torno_policy::grant::WorkspaceMode;
 use torno_policy::names::SessionId;
 use torno_policy::standing::Phase;
 
-/// What a workspace is filled with.
-pub(super) enum Filled {
-    Nothing,
-    /// The person's own directory.
-    Bound(OwnedFd),
-    /// The private copy.
-    Copy(OwnedFd),
-}
-
-impl Filled {
-    /// What the launcher is given, and what is carried in if the sandbox is a machine.
-    pub(super) fn split(self) -> (Option<OwnedFd>, Option<OwnedFd>) {
-        match self {
-            Self::Nothing => (None, None),
-            Self::Bound(directory) => (Some(directory), None),
-            Self::Copy(copy) => (None, Some(copy)),
-        }
-    }
-}
-
 /// What was hidden: place and shape.
 pub(super) type Hidden = Vec<(String, String)>;
 
 impl Attempt<'_> {
-    /// Fills the workspace. Returns what was hidden, and what the workspace is.
+    /// Fills the workspace. Returns what was hidden, and the private copy where there is one.
     pub(super) async fn workspace(
         &self,
         source: Option<OwnedFd>,
         fingerprints: &[Fingerprint],
-    ) -> Result<(Hidden, Filled), Failure> {
-        let mode = self.begun.grant.sandbox.workspace;
-        if mode == WorkspaceMode::None {
-            return Ok((Vec::new(), Filled::Nothing));
+    ) -> Result<(Hidden, Option<OwnedFd>), Failure> {
+        let shape = &self.begun.grant.sandbox;
+        if shape.workspace == WorkspaceMode::None {
+            return Ok((Vec::new(), None));
         }
         let target = self.prepare(Phase::Locked).await?;
         let source = source.ok_or_else(workspace_missing)?;
-        if mode == WorkspaceMode::Bind {
-            let job = PorterJob::Search {
-                fingerprints: fingerprints.to_vec(),
-            };
-            let reply = porters::run(
-                self.desk,
-                self.session,
-                self.caller,
-                &job,
-                &[source.as_fd()],
-            )
-            .await;
-            return Ok((hidden(reply)?, Filled::Bound(source)));
-        }
         let hidden = self.copy_in(&source, &target, None, fingerprints).await?;
         if self.begun.phase == Phase::Install {
             self.bring_install_results(&target).await?;
         }
-        Ok((hidden, Filled::Copy(target)))
+        if shape.workspace == WorkspaceMode::Bind {
+            let bound = Bound::new(source, shape);
+            self.desk
+                .sessions
+                .with(self.session, |row| row.bound = Some(bound));
+        }
+        Ok((hidden, Some(target)))
     }
 
     /// Has a porter copy a tree, or only some files of it, and note what lay there.
@@ -131,7 +106,7 @@ fn hidden(reply: anyhow::Result<PorterReply>) -> Result<Hidden, Failure> {
             message,
             hint: "mend the workspace, or say `--workspace none`".to_owned(),
         }),
-        PorterReply::Done { .. } => Err(out_of_turn("porter")),
+        PorterReply::Done { .. } | PorterReply::Synced { .. } => Err(out_of_turn("porter")),
     }
 }
 
@@ -146,7 +121,9 @@ pub(super) fn workspace_missing() -> Failure {
 impl Desk {
     /// Removes the baseline of a session whose copy goes; most sessions have none.
     pub(in super::super) fn forget_baseline(&self, session: &SessionId) {
-        let _ = std::fs::remove_file(self.directory.join(format!("{session}.baseline")));
+        for name in [baseline_name(session), next_name(session)] {
+            let _ = std::fs::remove_file(self.directory.join(name));
+        }
     }
 
     /// The file of a workspace copy's baseline: for writing it anew, or for reading.
@@ -155,11 +132,35 @@ impl Desk {
         session: &SessionId,
         fresh: bool,
     ) -> anyhow::Result<OwnedFd> {
-        let path = self.directory.join(format!("{session}.baseline"));
+        self.open_baseline(&baseline_name(session), fresh)
+    }
+
+    /// One that is written anew beside the last.
+    pub(in super::super) fn next_baseline(&self, session: &SessionId) -> anyhow::Result<OwnedFd> {
+        self.open_baseline(&next_name(session), true)
+    }
+
+    /// It is whole: it takes the place of the last.
+    pub(in super::super) fn take_next_baseline(&self, session: &SessionId) -> anyhow::Result<()> {
+        let at = |name: String| self.directory.join(name);
+        let taken = std::fs::rename(at(next_name(session)), at(baseline_name(session)));
+        taken.context("the baseline")
+    }
+
+    fn open_baseline(&self, name: &str, fresh: bool) -> anyhow::Result<OwnedFd> {
+        let path = self.directory.join(name);
         let write = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
         let access = if fresh { write } else { OFlags::RDONLY };
         let flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         rustix::fs::open(&path, flags, Mode::from_raw_mode(0o600))
             .with_context(|| format!("can't open `{}`", path.display()))
     }
+}
+
+fn baseline_name(session: &SessionId) -> String {
+    format!("{session}{BASELINE}")
+}
+
+fn next_name(session: &SessionId) -> String {
+    format!("{session}{NEXT_BASELINE}")
 }

@@ -43,7 +43,7 @@ impl Attempt<'_> {
         let source = source.ok_or_else(workspace_missing)?;
         self.copy_in(source, &target, Some(install.see.clone()), fingerprints)
             .await?;
-        self.sandbox(Phase::Install, ca_pem, (None, also)).await?;
+        self.sandbox(Phase::Install, ca_pem, also).await?;
         gate.guest().await.map_err(|e| internal(&e))?;
         let carried = (Phase::Install, Some(target));
         // What is hidden of `also` is told of the phase that follows.

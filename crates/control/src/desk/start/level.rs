@@ -53,6 +53,21 @@ pub(in crate::desk) fn workspace_mode(wanted: &StartSession) -> Result<Workspace
     Ok(wanted.workspace.unwrap_or(granted))
 }
 
+/// Whether the level has the workspace that is wanted.
+pub(super) fn check_workspace(wanted: &StartSession, isolation: Isolation) -> Result<(), Failure> {
+    if isolation.is_machine() && workspace_mode(wanted)? == WorkspaceMode::Bind {
+        return Err(Failure {
+            code: "bind_unavailable".to_owned(),
+            message: "a machine shares no directory with its host, so none is bound to it"
+                .to_owned(),
+            hint: "say `workspace = { mode = \"copy\" }` and bring changes back with `torno \
+                   session apply`, or choose gvisor or container"
+                .to_owned(),
+        });
+    }
+    Ok(())
+}
+
 /// The level that will be used: what was asked for, or a refusal.
 pub(super) async fn choose(desk: &Desk, wanted: &StartSession) -> Result<ProbeResult, Failure> {
     let grant = grant(wanted)?;

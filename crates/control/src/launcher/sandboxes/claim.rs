@@ -7,7 +7,6 @@ use super::super::spare_sandbox::{Job, Waiting};
 use super::{Booted, Failed, Sandboxes, link_pair};
 use std::os::fd::AsFd;
 use tokio::time::Instant;
-use torno_policy::grant::WorkspaceMode;
 use torno_policy::names::SessionId;
 use torno_policy::standing::Phase;
 use torno_sandbox::{ClaimError, StartInputs};
@@ -50,11 +49,8 @@ impl Sandboxes {
             // It is asked for again once there is one.
             return Ok(None);
         }
-        let workspace = match shape.workspace() {
-            WorkspaceMode::Copy if shape.is_machine() => None,
-            WorkspaceMode::Copy => Some(entry.make_workspace()?),
-            WorkspaceMode::Bind | WorkspaceMode::None => None,
-        };
+        let shares = shape.has_workspace() && !shape.is_machine();
+        let workspace = shares.then(|| entry.make_workspace()).transpose()?;
         let (link, theirs) = link_pair()?;
         Ok(Some(Job {
             plan,
@@ -91,7 +87,7 @@ impl Sandboxes {
         let spec = shape.spec(own, &identity, self.guest()?)?;
         let plan = self.plan(&spec)?;
         let mut workspace = None;
-        if shape.workspace() == WorkspaceMode::Copy && !shape.is_machine() {
+        if shape.has_workspace() && !shape.is_machine() {
             if !self
                 .places
                 .adopt(session, phase, &waiting.entry.workspace())?

@@ -7,15 +7,10 @@ use crate::orders::SandboxOrder;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstat, openat2};
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use torno_policy::grant::WorkspaceMode;
 
-/// What came with an order: a bound workspace, which is returned, then each listed directory.
-pub(super) fn check(order: &SandboxOrder, given: Vec<OwnedFd>) -> Result<Option<OwnedFd>, Failed> {
+/// What came with an order: each listed directory.
+pub(super) fn check(order: &SandboxOrder, given: Vec<OwnedFd>) -> Result<(), Failed> {
     let mut given = given.into_iter();
-    let bound = match order.workspace {
-        WorkspaceMode::Bind => given.next(),
-        WorkspaceMode::Copy | WorkspaceMode::None => None,
-    };
     for (path, _) in &order.also {
         if !given.next().is_some_and(|handed| is_at(path, &handed)) {
             return Err(Failed {
@@ -32,7 +27,7 @@ pub(super) fn check(order: &SandboxOrder, given: Vec<OwnedFd>) -> Result<Option<
         }
     }
     match given.next() {
-        None => Ok(bound),
+        None => Ok(()),
         Some(_) => Err(Failed::internal("descriptors that nobody asked for")),
     }
 }

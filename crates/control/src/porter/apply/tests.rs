@@ -2,7 +2,9 @@
 //! Tests of the way back.
 
 use super::*;
-use crate::orders::BaselineEntry;
+use crate::orders::Baseline;
+use crate::porter::tree;
+use rustix::fs::OFlags;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 

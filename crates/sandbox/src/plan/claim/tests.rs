@@ -211,5 +211,5 @@ fn a_persons_directory_and_rules_for_a_workspace_are_not_made_ahead() {
     assert!(can(Workspace::None, &none) && can(Workspace::Copy, &none));
     // Without a workspace they rule nothing.
     assert!(can(Workspace::None, &rules));
-    assert!(!can(Workspace::Copy, &rules) && !can(Workspace::Bind, &none));
+    assert!(!can(Workspace::Copy, &rules));
 }

@@ -65,8 +65,6 @@ fn what_a_machine_can_not_hold_is_refused_before_anything_is_made() {
         refused(|spec, _| spec.limits.memory_bytes = 64 << 20),
         PlanError::Limit("memory")
     );
-    let bound = refused(|spec, _| spec.workspace = Workspace::Bind);
-    assert_eq!(bound, PlanError::BindUnavailable("microvm"));
     let listed = |host: &str, inside: &str| {
         refused(|spec, _| {
             spec.also = vec![AlsoDirectory {

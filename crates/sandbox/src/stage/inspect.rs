@@ -1,51 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What may not be in a workspace; and of a person's own directory as one: which of its files run
-//! on the host
-//! when the person uses git, and the mount that shifts its ids.
+//! What may not be in a workspace that is given away.
 
-use crate::sys;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::workspace::{DEPTH_MAX, ENTRIES_MAX};
 
-/// LIMIT: each repository costs up to five mounts.
-const REPOSITORIES_MAX: usize = 64;
-
-/// What a walk of the directory found.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Findings {
-    /// `.git` directories and files: they become mounts, so that they can't be moved away.
-    pub(crate) repositories: Vec<PathBuf>,
-    /// Configuration and hooks: read-only.
-    pub(crate) executing: Vec<PathBuf>,
-}
-
-/// Walks the directory; refuses what would reach out of it: before a copy is given away too, since
-/// ownership of an outside link's file would go with it.
-pub(crate) fn inspect(root: BorrowedFd<'_>) -> io::Result<Findings> {
+/// Walks the directory; refuses what would reach out of it: ownership of an outside link's file
+/// would go with it.
+pub(crate) fn inspect(root: BorrowedFd<'_>) -> io::Result<()> {
     let root = openat(root, ".", DIRECTORY, Mode::empty())?;
     let mut walk = Walk {
         device: fstat(&root)?.st_dev,
         budget: ENTRIES_MAX,
         links: BTreeMap::new(),
-        found: Findings::default(),
     };
     walk.below(&root, Path::new(""), DEPTH_MAX)?;
     if let Some((path, ..)) = walk.links.values().find(|(_, links, seen)| seen < links) {
         return Err(refused(path, "has a hard link outside of the directory"));
     }
-    if walk.found.repositories.len() > REPOSITORIES_MAX {
-        return Err(io::Error::other(
-            "the directory holds more than 64 repositories: bind one of them",
-        ));
-    }
-    Ok(walk.found)
+    Ok(())
 }
 
 const DIRECTORY: OFlags = OFlags::RDONLY
@@ -58,7 +37,6 @@ struct Walk {
     budget: usize,
     /// Inode → first path, links of the inode, links seen.
     links: BTreeMap<u64, (PathBuf, u128, u128)>,
-    found: Findings,
 }
 
 impl Walk {
@@ -107,34 +85,9 @@ impl Walk {
             }
             _ => return Err(refused(path, "is a socket, FIFO or device")),
         }
-        self.note_git(path);
         Ok(())
     }
-
-    fn note_git(&mut self, path: &Path) {
-        let name = path.file_name().unwrap_or_default();
-        let parent = path.parent().unwrap_or_else(|| Path::new(""));
-        let in_repository = parent.file_name().is_some_and(|name| name == ".git");
-        let in_modules = parent
-            .components()
-            .collect::<Vec<_>>()
-            .windows(2)
-            .any(|pair| {
-                matches!(pair, [git, below]
-                if git.as_os_str() == ".git" && below.as_os_str() == "modules")
-            });
-        if name == ".git" {
-            self.found.repositories.push(path.to_owned());
-        } else if (in_repository || in_modules)
-            && EXECUTING.iter().any(|executing| name == *executing)
-        {
-            self.found.executing.push(path.to_owned());
-        }
-    }
 }
-
-/// What git runs, or is told by what to run.
-const EXECUTING: [&str; 3] = ["config", "config.worktree", "hooks"];
 
 fn refused(path: &Path, why: &str) -> io::Error {
     io::Error::other(format!(
@@ -143,33 +96,14 @@ fn refused(path: &Path, why: &str) -> io::Error {
     ))
 }
 
-/// Shows the owner's files as the sandbox's, and makes what the sandbox writes the owner's.
-pub(super) fn shift(tree: BorrowedFd<'_>, inside: u32) -> io::Result<()> {
-    let owner = fstat(tree)?;
-    if owner.st_uid == 0 {
-        return Err(io::Error::other(
-            "a directory of root is not bound: use a copy of the workspace",
-        ));
-    }
-    let namespace = sys::user_namespace(|child| {
-        let child = child.as_raw_nonzero();
-        let write = |kind: &str, id: u32| {
-            let file = format!("/proc/{child}/{kind}_map");
-            std::fs::write(file, format!("{id} {inside} 1\n"))
-        };
-        write("uid", owner.st_uid)?;
-        write("gid", owner.st_gid)
-    })?;
-    sys::shift_ids(tree, namespace.as_fd())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs;
+    use std::os::fd::AsFd;
     use std::os::unix::net::UnixListener;
 
-    fn inspected(fill: impl FnOnce(&Path)) -> Result<Findings, String> {
+    fn inspected(fill: impl FnOnce(&Path)) -> Result<(), String> {
         let outer = tempfile::tempdir().unwrap();
         let root = outer.path().join("work");
         fs::create_dir(&root).unwrap();
@@ -209,37 +143,6 @@ mod tests {
             fs::write(root.join("a"), "x").unwrap();
             fs::hard_link(root.join("a"), root.join("b")).unwrap();
         });
-        assert_eq!(found, Ok(Findings::default()));
-    }
-
-    #[test]
-    fn what_git_runs_is_found_in_repositories_and_submodules() {
-        let found = inspected(|root| {
-            for path in [".git/hooks", ".git/modules/sub/hooks", "src/hooks"] {
-                fs::create_dir_all(root.join(path)).unwrap();
-            }
-            for path in [
-                ".git/config",
-                ".git/HEAD",
-                ".git/modules/sub/config",
-                "src/config",
-            ] {
-                fs::write(root.join(path), "x").unwrap();
-            }
-        })
-        .unwrap();
-        assert_eq!(found.repositories, [Path::new(".git")]);
-        let mut executing = found.executing;
-        executing.sort();
-        assert_eq!(
-            executing,
-            [
-                ".git/config",
-                ".git/hooks",
-                ".git/modules/sub/config",
-                ".git/modules/sub/hooks"
-            ]
-            .map(PathBuf::from)
-        );
+        assert_eq!(found, Ok(()));
     }
 }
