@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use torno_control_api::request::{Checkpoint, Leftover};
-use torno_policy::grant::{FileRules, Image, Isolation, Limits};
+use torno_policy::grant::{FileRules, Image, Isolation, Limits, WorkspaceMode};
 use torno_policy::names::{Generation, ImageDigest, SessionId, TenantName};
 use torno_policy::standing::Phase;
 
@@ -178,8 +178,8 @@ pub(crate) struct SandboxOrder {
     pub(crate) isolation: Isolation,
     /// Host directory and where it appears inside.
     pub(crate) also: Vec<(PathBuf, PathBuf)>,
-    /// It has one, which was prepared.
-    pub(crate) has_workspace: bool,
+    /// Where there is one, it was prepared.
+    pub(crate) workspace: WorkspaceMode,
     pub(crate) files: FileRules,
     pub(crate) env: Vec<(String, String)>,
     pub(crate) limits: Limits,

@@ -106,10 +106,9 @@ impl Plan {
     }
 
     pub(crate) fn file_access(&self) -> FileAccess {
-        if self.rules.write.is_some() || !self.rules.hide.is_empty() {
-            FileAccess::Gofer
-        } else {
-            FileAccess::Direct
+        FileAccess {
+            by_gofer: self.rules.write.is_some() || !self.rules.hide.is_empty(),
+            shared: self.workspace == Workspace::Shared,
         }
     }
 

@@ -46,15 +46,15 @@ pub(crate) const PID_FILE: &str = "/run/pid";
 pub(crate) const LOG: &str = "/run/runtime.log";
 /// The sandbox's root directory in the staging mount namespace.
 pub(crate) const ROOT: &str = "/run/rootfs";
-/// Who opens files for a user-space kernel.
+/// How a user-space kernel comes to files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FileAccess {
-    /// The kernel's process itself: faster.
-    Direct,
-    /// Its gofer, in whose mount namespace the mounts of file rules are local. By the kernel's
-    /// process,
-    /// which is in another one, a covered place could be renamed, and the cover would fall off.
-    Gofer,
+pub(crate) struct FileAccess {
+    /// Its gofer opens them, in whose mount namespace the mounts of file rules are local. By the
+    /// kernel's process, which is in another one and faster, a covered place could be renamed, and
+    /// the cover would fall off.
+    pub(crate) by_gofer: bool,
+    /// They change from outside: what it knows of a file is asked for anew each time.
+    pub(crate) shared: bool,
 }
 
 /// LIMIT: a version's line.
@@ -147,10 +147,12 @@ impl Runtime {
                 PID_FILE,
             ],
         };
-        let by_gofer = self.kind == RuntimeKind::Runsc && files == FileAccess::Gofer;
-        let first = by_gofer.then_some("-directfs=false");
-        first
+        let is_kernel = self.kind == RuntimeKind::Runsc;
+        let by_gofer = (is_kernel && files.by_gofer).then_some("-directfs=false");
+        let shared = (is_kernel && files.shared).then_some("-file-access=shared");
+        by_gofer
             .into_iter()
+            .chain(shared)
             .chain(words.iter().copied())
             .map(str::to_owned)
             .chain((further > 0).then(|| format!("--preserve-fds={further}")))

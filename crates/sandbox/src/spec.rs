@@ -124,6 +124,8 @@ pub enum Workspace {
     None,
     /// A directory that was filled for this sandbox and is given to its uid range.
     Copy,
+    /// The same; files of it change from outside while the sandbox runs.
+    Shared,
 }
 
 /// A further host directory, read-only.

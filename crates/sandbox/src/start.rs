@@ -136,7 +136,7 @@ pub(crate) fn start_further(
         (Network::Sealed(nft), None) => Some(SealedNetwork::make(nft)?),
     };
     see(watch, StartStep::Ownership)?;
-    if let (Workspace::Copy, Some(workspace)) = (plan.workspace, &inputs.workspace) {
+    if let Some(workspace) = &inputs.workspace {
         stage::give_to(workspace.as_fd(), plan.ids.agent()).map_err(at(StartStep::Ownership))?;
     }
     see(watch, StartStep::Sources)?;
@@ -289,7 +289,7 @@ impl Staged<'_> {
         })?;
         take(StartStep::Rules, &mut || match plan.workspace {
             Workspace::None => Ok(()),
-            Workspace::Copy => stage::apply_rules(plan),
+            Workspace::Copy | Workspace::Shared => stage::apply_rules(plan),
         })?;
         take(StartStep::Configuration, &mut || {
             stage::close()?;

@@ -43,13 +43,14 @@ fn read(at: &Path) -> Option<String> {
 fn what_either_side_saves_the_other_has() {
     at_each_level_for_both("a bound workspace", |stage, level| {
         let daemon = &stage.daemon;
+        let workspace = daemon.workspace();
         let write = |name, text| daemon.write_workspace(name, text).unwrap();
+        std::fs::create_dir_all(workspace.join("src/deep")).unwrap();
         write("torno.toml", POLICY);
         write("kept.txt", "one\n");
         write("src/deep/a.txt", "one\n");
         daemon.give_workspace().unwrap();
         stage.torno(&["trust", "--yes"]).good();
-        let workspace = daemon.workspace();
         let session = begin(stage, level);
         // A command has what was saved before it, and the person what it left.
         save(&workspace.join("kept.txt"), "by the person\n");
@@ -90,6 +91,9 @@ fn what_a_host_would_run_waits_for_a_person_and_rules_outlive_a_rename() {
         let daemon = &stage.daemon;
         let workspace = daemon.workspace();
         let write = |name, text| daemon.write_workspace(name, text).unwrap();
+        for name in ["private", ".git/objects", ".git/refs"] {
+            std::fs::create_dir_all(workspace.join(name)).unwrap();
+        }
         write("torno.toml", POLICY);
         for name in ["gone.txt", "kept.txt", ".git/config"] {
             write(name, "[core]\n");
@@ -97,9 +101,6 @@ fn what_a_host_would_run_waits_for_a_person_and_rules_outlive_a_rename() {
         write(".git/HEAD", "ref: refs/heads/main\n");
         for name in ["private/a", "key.txt"] {
             write(name, "hidden\n");
-        }
-        for name in ["objects", "refs"] {
-            std::fs::create_dir_all(workspace.join(".git").join(name)).unwrap();
         }
         daemon.give_workspace().unwrap();
         stage.torno(&["trust", "--yes"]).good();

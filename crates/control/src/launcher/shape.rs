@@ -8,7 +8,7 @@ use super::sandboxes::Failed;
 use crate::orders::SandboxOrder;
 use std::path::PathBuf;
 use torno_control_api::images::Held;
-use torno_policy::grant::{FileRules, HostLimits, Isolation, Limits};
+use torno_policy::grant::{FileRules, HostLimits, Isolation, Limits, WorkspaceMode};
 use torno_policy::names::{ImageDigest, TenantName};
 use torno_sandbox::{AlsoDirectory, HomeFile, SandboxId, SandboxSpec, VerifiedGuest, Workspace};
 
@@ -19,7 +19,7 @@ pub(super) struct Shape {
     tenant: TenantName,
     isolation: Isolation,
     also: Vec<(PathBuf, PathBuf)>,
-    has_workspace: bool,
+    workspace: WorkspaceMode,
     files: FileRules,
     /// Those of the group and the mounts; the others are zero.
     limits: Limits,
@@ -58,7 +58,7 @@ pub(super) fn split(order: SandboxOrder) -> (Shape, Own) {
         tenant,
         isolation,
         also,
-        has_workspace,
+        workspace,
         files,
         env,
         limits,
@@ -72,7 +72,7 @@ pub(super) fn split(order: SandboxOrder) -> (Shape, Own) {
         tenant,
         isolation,
         also,
-        has_workspace,
+        workspace,
         files,
         limits: of_the_boot(&limits),
         home: places,
@@ -149,7 +149,7 @@ impl Shape {
 
     /// Whether there is a workspace.
     pub(super) fn has_workspace(&self) -> bool {
-        self.has_workspace
+        self.workspace != WorkspaceMode::None
     }
 
     /// What it is made of; nothing for the host's `/usr`.
@@ -178,7 +178,7 @@ impl Shape {
         let also = also.map(|(host, inside)| AlsoDirectory { host, inside });
         let home = self.home.iter().cloned().zip(own.home.iter().cloned());
         let home = home.map(|(below, text)| HomeFile { below, text });
-        let mut guest_arguments = levels::guest_arguments(self.has_workspace, self.isolation);
+        let mut guest_arguments = levels::guest_arguments(self.has_workspace(), self.isolation);
         if identity.made_ahead {
             guest_arguments.push("--made-ahead".to_owned());
         }
@@ -186,10 +186,10 @@ impl Shape {
             id: identity.id.clone(),
             level: levels::of(self.isolation)?,
             also: also.collect(),
-            workspace: if self.has_workspace {
-                Workspace::Copy
-            } else {
-                Workspace::None
+            workspace: match self.workspace {
+                WorkspaceMode::Copy => Workspace::Copy,
+                WorkspaceMode::Bind => Workspace::Shared,
+                WorkspaceMode::None => Workspace::None,
             },
             files: self.files.clone(),
             env: own.env.clone(),
@@ -218,7 +218,7 @@ pub(super) mod tests {
             tenant: TenantName::parse("local").unwrap(),
             isolation: Isolation::Gvisor,
             also: vec![("/opt/tools".into(), "/opt/tools".into())],
-            has_workspace: false,
+            workspace: WorkspaceMode::None,
             files: FileRules::default(),
             env: vec![("A".into(), "b".into())],
             limits: Limits {
@@ -250,7 +250,7 @@ pub(super) mod tests {
     type Change = fn(&mut SandboxOrder);
 
     /// A change of each field, and whether the shape is another one then.
-    const CHANGES: [(&str, bool, Change); 21] = [
+    const CHANGES: [(&str, bool, Change); 22] = [
         ("session", false, |o| {
             o.session = SessionId::parse("s2").unwrap();
         }),
@@ -260,7 +260,10 @@ pub(super) mod tests {
         }),
         ("isolation", true, |o| o.isolation = Isolation::Container),
         ("also", true, |o| o.also.clear()),
-        ("workspace", true, |o| o.has_workspace = true),
+        ("workspace", true, |o| o.workspace = WorkspaceMode::Copy),
+        ("workspace, bound", true, |o| {
+            o.workspace = WorkspaceMode::Bind
+        }),
         ("files", true, |o| o.files.hide.push(".env".into())),
         ("env", false, |o| o.env.clear()),
         ("ca_pem", false, |o| o.ca_pem.push('x')),

@@ -17,7 +17,7 @@ impl Plan {
     pub fn can_be_made_ahead(&self) -> bool {
         match self.workspace {
             Workspace::None => true,
-            Workspace::Copy => self.rules == WorkspaceRules::default(),
+            Workspace::Copy | Workspace::Shared => self.rules == WorkspaceRules::default(),
         }
     }
 

@@ -161,6 +161,22 @@ fn the_gvisor_plan_is_the_golden_one() {
     );
 }
 
+#[test]
+fn a_kernel_of_its_own_asks_anew_for_files_that_change_from_outside() {
+    let words = |level, workspace| {
+        let spec = SandboxSpec {
+            workspace,
+            ..spec(level)
+        };
+        let plan = plan(&spec, &facts()).unwrap();
+        let words = plan.runtime.arguments("x", plan.file_access(), 0);
+        words.contains(&"-file-access=shared".to_owned())
+    };
+    assert!(words(Level::Gvisor, Workspace::Shared));
+    assert!(!words(Level::Gvisor, Workspace::Copy));
+    assert!(!words(Level::Container, Workspace::Shared));
+}
+
 fn refused(change: impl FnOnce(&mut SandboxSpec)) -> PlanError {
     let mut spec = spec(Level::Container);
     change(&mut spec);

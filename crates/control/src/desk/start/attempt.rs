@@ -21,7 +21,7 @@ use std::time::Duration;
 use torno_control_api::channel::Peer;
 use torno_control_api::request::{Failure, StartSession};
 use torno_notary_protocol::desk::{Begun, DeskMessage, Fingerprint, SessionNote};
-use torno_policy::grant::{Isolation, WorkspaceMode};
+use torno_policy::grant::Isolation;
 use torno_policy::names::SessionId;
 use torno_policy::standing::Phase;
 
@@ -163,7 +163,7 @@ impl Attempt<'_> {
             tenant: super::tenant()?,
             isolation: self.isolation,
             also: self.listed(also)?,
-            has_workspace: shape.workspace != WorkspaceMode::None,
+            workspace: shape.workspace,
             files: shape.files.clone(),
             env,
             limits: shape.limits.clone(),
