@@ -17,6 +17,8 @@ pub(super) struct Kvm {
     /// As the daemon's settings say.
     is_wanted: bool,
     tried: BTreeMap<Level, Trial>,
+    /// How many trials of a level brought nothing, one after the other.
+    failed: BTreeMap<Level, u32>,
 }
 
 enum Trial {
@@ -39,6 +41,7 @@ impl Kvm {
         Self {
             is_wanted,
             tried: BTreeMap::new(),
+            failed: BTreeMap::new(),
         }
     }
 
@@ -68,7 +71,9 @@ impl Kvm {
             return true;
         };
         let took = begun.elapsed();
-        let mut again = Some(Again::after(took));
+        let before = self.failed.entry(level).or_default();
+        let mut again = Some(Again::after_repeated(took, *before));
+        *before = before.saturating_add(1);
         let lines = match coming.try_recv() {
             Err(TryRecvError::Empty) => return false,
             Err(TryRecvError::Disconnected) => vec!["KVM: the trial died".to_owned()],

@@ -67,7 +67,6 @@ fn kept_memory(memory_mib: u64, is_shared: &str) -> [String; 8] {
 /// QEMU's words, where QEMU makes the machine.
 pub(super) fn qemu(spec: &SandboxSpec, parts: &MachineParts, memory_mib: u64) -> Words {
     let at = |path: &str| Path::new(MACHINE).join(path).display().to_string();
-    let processors = processors(spec);
     let (kind, bus) = match spec.level {
         Level::Vm => ("q35,vmport=off,sata=off,smbus=off,hpet=on", "pci"),
         // Rank and file below are no machines; the plan has refused them.
@@ -75,10 +74,10 @@ pub(super) fn qemu(spec: &SandboxSpec, parts: &MachineParts, memory_mib: u64) ->
             ("microvm,isa-serial=off,auto-kernel-cmdline=off", "device")
         }
     };
-    let (accelerator, processor) = match parts.acceleration {
-        Acceleration::Kvm => ("kvm".to_owned(), "host"),
+    let (accelerator, processor, processors) = match parts.acceleration {
+        Acceleration::Kvm => ("kvm".to_owned(), "host", processors(spec)),
         // The base model has no instruction for random numbers, and the guest would wait for some.
-        Acceleration::Emulation => (emulation(), "qemu64,+rdrand"),
+        Acceleration::Emulation => (emulation(), "qemu64,+rdrand", EMULATED_PROCESSORS),
     };
     let words = [
         at(QEMU),
@@ -117,14 +116,18 @@ pub(super) fn qemu(spec: &SandboxSpec, parts: &MachineParts, memory_mib: u64) ->
     }
 }
 
-/// One thread runs all processors in turn. With one each, a processor may translate code that
-/// another one is just patching, and keep what it read for good: a kernel that patches itself while
-/// it boots then traps for ever (decision 0064).
+/// With a thread for each processor, one may translate code that another one is just patching, and
+/// keep what it read for good: a kernel that patches itself while it boots then traps for ever. In
+/// one thread they take turns of a tenth of a second, and each waits for the other: so there is one
+/// (decision 0064).
+const EMULATED_PROCESSORS: u64 = 1;
+
+/// What emulates it.
 fn emulation() -> String {
     format!("tcg,tb-size={TRANSLATED_MIB},thread=single")
 }
 
-/// How many processors a machine has.
+/// How many processors a machine has whose processors are the host's.
 pub(super) fn processors(spec: &SandboxSpec) -> u64 {
     let whole = spec.limits.cpu_milli.div_ceil(1000);
     whole.clamp(1, PROCESSORS_MAX)
