@@ -187,8 +187,15 @@ impl Desk {
                 }
                 GateEvent::Refused { target, refusal } => {
                     let (target, refusal) = bounded(&target, &refusal);
-                    self.sessions
-                        .with(id, |row| row.note_refused(target, refusal));
+                    let frozen = self.sessions.with(id, |row| {
+                        row.note_refused(target, refusal);
+                        row.is_frozen
+                    });
+                    if frozen == Some(true)
+                        && let Err(error) = sync::still(&self, id).await
+                    {
+                        tracing::error!("workspace of {id}: {error:#}");
+                    }
                 }
                 other => gate.milestone(other),
             }

@@ -106,12 +106,14 @@ fn do_job(job: PorterJob, descriptors: Vec<OwnedFd>) -> anyhow::Result<PorterRep
             fingerprints,
             bytes_max,
             only,
+            hide,
         } => {
             let [source, target, baseline] = exactly(descriptors)?;
             let rules = copy::Rules {
                 fingerprints,
                 bytes_max,
                 only,
+                hide,
                 limit: "limits.disk",
             };
             copy::copy_in(&source, &target, Some(baseline), &rules)
@@ -177,6 +179,8 @@ fn keep(
         fingerprints,
         bytes_max,
         only: None,
+        // It never entered what is copied here.
+        hide: Vec::new(),
         limit: "what is left of `checkpoint_mib` in tornod.toml",
     };
     let copied = copy::copy_in(source, target, None, &rules)?;

@@ -9,14 +9,16 @@ use std::path::Path;
 /// What is hidden, in a directory of its own and as one file.
 const POLICY: &str = "[sandbox]
 workspace = { path = \".\", mode = \"bind\" }
-files = { hide = [\"private/**\", \"key.txt\"] }
+files = { hide = [\"private/**\", \"key.txt\", \"above/secret/**\"] }
 ";
 
 /// What the story's agent does to a repository and to what a host obeys.
 const REACH_OUT: &str = "mkdir -p .git/hooks .github/workflows
 echo evil > .git/hooks/post-checkout; git config core.fsmonitor evil
 echo evil > .envrc; echo evil > .github/workflows/ci.yml
-ln -s /etc/passwd link; rm gone.txt";
+ln -s /etc/passwd link; rm gone.txt
+mkdir githooks; echo evil > githooks/pre-commit; chmod +x githooks/pre-commit
+mv above moved";
 
 fn begin(stage: &Stage, level: &str) -> String {
     let run = ["run", "--quiet", "--isolation", level, "--detach"];
@@ -58,7 +60,7 @@ fn what_either_side_saves_the_other_has() {
             stage,
             &session,
             "cat kept.txt; echo by the agent > src/deep/a.txt; \
-            mkdir made; echo x > made/b.txt; chmod +x made/b.txt",
+            mkdir made; echo x > made/b.txt",
         );
         assert_eq!(seen, "by the person\n");
         for (name, text) in [("src/deep/a.txt", "by the agent\n"), ("made/b.txt", "x\n")] {
@@ -91,7 +93,7 @@ fn what_a_host_would_run_waits_for_a_person_and_rules_outlive_a_rename() {
         let daemon = &stage.daemon;
         let workspace = daemon.workspace();
         let write = |name, text| daemon.write_workspace(name, text).unwrap();
-        for name in ["private", ".git/objects", ".git/refs"] {
+        for name in ["private", "above/secret", ".git/objects", ".git/refs"] {
             std::fs::create_dir_all(workspace.join(name)).unwrap();
         }
         write("torno.toml", POLICY);
@@ -99,7 +101,7 @@ fn what_a_host_would_run_waits_for_a_person_and_rules_outlive_a_rename() {
             write(name, "[core]\n");
         }
         write(".git/HEAD", "ref: refs/heads/main\n");
-        for name in ["private/a", "key.txt"] {
+        for name in ["private/a", "key.txt", "above/secret/b"] {
             write(name, "hidden\n");
         }
         daemon.give_workspace().unwrap();
@@ -114,12 +116,20 @@ fn what_a_host_would_run_waits_for_a_person_and_rules_outlive_a_rename() {
         std::fs::rename(workspace.join("aside"), workspace.join("private")).unwrap();
         save(&workspace.join("kept.txt"), "seen\n");
         let hidden = "for n in $(seq 600); do [ \"$(cat kept.txt)\" = seen ] && break; sleep 0.1; \
-            done; cat key.txt private/a; ls private; true";
-        assert_eq!(shell(stage, &session, hidden), "");
+            done; cat kept.txt key.txt private/a; find private moved/secret -type f; true";
+        assert_eq!(shell(stage, &session, hidden), "seen\n");
         shell(stage, &session, "echo done > done.txt");
         stage.torno(&["session", "stop", &session]).good();
         assert_eq!(read(&workspace.join("done.txt")).as_deref(), Some("done\n"));
-        for name in [".envrc", ".github", ".git/hooks", "link"] {
+        let held = [
+            ".envrc",
+            ".github",
+            ".git/hooks",
+            "link",
+            "githooks",
+            "moved/secret",
+        ];
+        for name in held {
             let found = std::fs::symlink_metadata(workspace.join(name));
             assert!(found.is_err(), "{name} came out by itself");
         }

@@ -12,7 +12,7 @@
 use super::pause::{hold, unknown};
 use super::session::{Life, Session};
 use super::start::{self, internal, of_refusal, out_of_turn};
-use super::{Desk, porters, transfer, workspace};
+use super::{Desk, porters, sync, transfer, workspace};
 use crate::front_door;
 use crate::orders::{
     CheckpointOrder, LauncherReply, LauncherRequest, Order, PorterJob, PorterReply, Returned,
@@ -318,6 +318,8 @@ async fn hold_for_copy(desk: &Desk, session: &SessionId) -> Result<bool, Failure
     if must_hold != Some(true) {
         return Ok(false);
     }
+    let still = sync::still(desk, session).await;
+    still.map_err(|e| internal(&e))?;
     let held = hold(desk, session, true).await;
     if held.is_err() {
         desk.sessions.with(session, |row| row.is_copied = false);

@@ -52,13 +52,15 @@ pub(super) async fn end(desk: &Rc<Desk>, session: &SessionId, cause: EndCause) {
         cause,
     };
     let keep = !matches!(cause, EndCause::StartFailed | EndCause::DiskFull);
+    if keep {
+        sync::last(desk, session).await;
+    }
     // Nobody lives in it any more: what is left on disk can go while the end is written down.
     let (recorded, ()) = tokio::join!(desk.notary.ask(end), remove(desk, session, keep));
     if let Err(error) = recorded {
         tracing::error!("end of {session}: {error:#}");
     }
     if keep {
-        sync::last(desk, session).await;
         workspace::count_changes(desk, session).await;
     }
     desk.sessions.over(session, Life::Ended(cause));

@@ -9,9 +9,9 @@
 //! Nothing leaves from the first step of a pause to the last but one of a resume. An end or a kill
 //! waits for neither.
 
-use super::Desk;
 use super::session::{Life, Session};
 use super::start::{internal, of_refusal, out_of_turn};
+use super::{Desk, sync};
 use crate::orders::{LauncherReply, LauncherRequest};
 use std::rc::Rc;
 use torno_control_api::request::Failure;
@@ -45,6 +45,8 @@ pub(super) async fn pause(desk: &Desk, session: &SessionId) -> Result<(), Failur
         }
         told => told,
     };
+    let still = sync::still(desk, session).await;
+    still.map_err(|e| internal(&e))?;
     // INVARIANT: between this look and the order nobody else's is sent; an end lets it go after.
     if desk.sessions.with(session, |row| row.life) == Some(Life::Running) {
         hold(desk, session, true).await?;

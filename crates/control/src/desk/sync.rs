@@ -99,13 +99,16 @@ pub(super) async fn before_command(desk: &Desk, session: &SessionId) {
     }
 }
 
+/// Whether nothing may be moved.
+fn is_held(row: &Session) -> bool {
+    row.is_paused || row.is_copied || row.is_frozen
+}
+
 /// A round, while the session runs and nothing holds it.
 async fn now(desk: &Desk, session: &SessionId) -> anyhow::Result<()> {
     let may = |row: &mut Session| {
-        let is_held = row.is_paused || row.is_copied || row.is_frozen;
-        row.bound
-            .clone()
-            .filter(|_| row.life == Life::Running && !is_held)
+        let runs = row.life == Life::Running;
+        row.bound.clone().filter(|_| runs && !is_held(row))
     };
     match desk.sessions.with(session, may).flatten() {
         Some(bound) => round(desk, session, &bound, false).await,
@@ -116,13 +119,29 @@ async fn now(desk: &Desk, session: &SessionId) -> anyhow::Result<()> {
 /// The last round, once nothing runs inside. Of a session that a tripwire froze nothing goes out by
 /// itself: what it changed waits in its copy.
 pub(super) async fn last(desk: &Desk, session: &SessionId) {
-    let bound = |row: &mut Session| row.bound.take().filter(|_| !row.is_frozen);
+    let bound = |row: &mut Session| row.bound.take();
     let Some(bound) = desk.sessions.with(session, bound).flatten() else {
         return;
     };
     if let Err(error) = round(desk, session, &bound, true).await {
         tracing::error!("workspace of {session}: {error:#}; it waits in its copy");
     }
+}
+
+/// Whoever forbade rounds waits here until none goes on: what is under way is ended.
+pub(super) async fn still(desk: &Desk, session: &SessionId) -> anyhow::Result<()> {
+    let bound = desk.sessions.with(session, |row| row.bound.clone());
+    let Some(bound) = bound.flatten() else {
+        return Ok(());
+    };
+    if bound.turn.try_lock().is_err() {
+        // One that is being ordered is ordered by now.
+        drop(desk.spawning.lock().await);
+        let session = session.clone();
+        desk.order(&Order::EndPorters { session }).await?;
+    }
+    drop(bound.turn.lock().await);
+    Ok(())
 }
 
 async fn round(
@@ -132,6 +151,14 @@ async fn round(
     thorough: bool,
 ) -> anyhow::Result<()> {
     let _turn = bound.turn.lock().await;
+    // It may have been forbidden while another one went on.
+    let may = |row: &mut Session| {
+        let runs = row.life == Life::Running && !is_held(row);
+        runs || (thorough && !row.is_frozen)
+    };
+    if desk.sessions.with(session, may) != Some(true) {
+        return Ok(());
+    }
     let fingerprints = fingerprints(desk).await.map_err(|e| anyhow!(e.message))?;
     let owner = desk.sessions.with(session, |row| row.owner);
     let owner = owner.context("the session is gone")?;

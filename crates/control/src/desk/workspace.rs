@@ -6,15 +6,19 @@
 use super::session::{Life, Session};
 use super::start::internal;
 use super::{Desk, porters, transfer};
-use crate::orders::{LauncherReply, LauncherRequest, PorterJob, PorterReply, Returned};
+use crate::orders::{LauncherReply, LauncherRequest, Order, PorterJob, PorterReply, Returned};
 use anyhow::{Context, anyhow};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
+use std::time::Duration;
 use torno_control_api::channel::Peer;
 use torno_control_api::request::Failure;
 use torno_policy::grant::WorkspaceMode;
 use torno_policy::names::SessionId;
+
+/// LIMIT: an end waits so long for the number of its changes: a sparse file has no end of its own.
+const COUNT_WAIT: Duration = Duration::from_secs(60);
 
 /// Starts the job and returns the pipe's reading end at once: a long diff streams.
 pub(super) async fn stream(
@@ -141,7 +145,13 @@ pub(super) async fn count_changes(desk: &Rc<Desk>, session: &SessionId) {
         let baseline = desk.baseline(session, false)?;
         let give = [changed.directory.as_fd(), baseline.as_fd()];
         let job = (&PorterJob::Count, changed.within.as_ref());
-        match porters::run_within(desk, session, owner, job, &give).await? {
+        let porter = porters::run_within(desk, session, owner, job, &give);
+        let Ok(reply) = tokio::time::timeout(COUNT_WAIT, porter).await else {
+            let session = session.clone();
+            desk.order(&Order::EndPorters { session }).await?;
+            anyhow::bail!("they were not counted in {} s", COUNT_WAIT.as_secs());
+        };
+        match reply? {
             PorterReply::Done { changed } => Ok(changed),
             other => anyhow::bail!("{other:?}"),
         }

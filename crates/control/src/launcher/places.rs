@@ -47,8 +47,8 @@ pub(super) struct Places {
     root: bool,
     /// Sessions that are over: nothing of theirs is made again.
     over: Over,
-    /// Sessions that ended and whose copy was kept.
-    kept: BTreeSet<SessionId>,
+    /// Sessions that ended and whose copy was kept, in the order of their ends.
+    kept: Vec<SessionId>,
     /// What is on its way out.
     removals: Removals,
 }
@@ -64,7 +64,7 @@ impl Places {
             directory,
             root,
             over: Over::default(),
-            kept: BTreeSet::new(),
+            kept: Vec::new(),
             removals: Removals::default(),
         })
     }
@@ -214,7 +214,8 @@ impl Places {
     pub(super) fn keep(&mut self, session: &SessionId) {
         let directory = &self.directory;
         self.kept.retain(|id| directory.join(id.as_str()).exists());
-        self.kept.insert(session.clone());
+        self.kept.retain(|id| id != session);
+        self.kept.push(session.clone());
     }
 
     /// What is on its way out.
@@ -222,43 +223,22 @@ impl Places {
         self.removals.clone()
     }
 
-    /// The directories of sessions whose copy was kept, oldest first.
+    /// The directories of sessions whose copy was kept, first those that ended first.
     pub(super) fn kept<T>(&self, live: &BTreeMap<SessionId, T>) -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(&self.directory).into_iter().flatten();
-        let mut kept: Vec<_> = entries
-            .flatten()
-            .filter_map(|entry| {
-                let id = SessionId::parse(entry.file_name().to_str()?).ok()?;
-                let is_kept = self.kept.contains(&id) && !live.contains_key(&id);
-                let changed = entry.metadata().ok()?.modified().ok()?;
-                is_kept.then(|| (changed, entry.path()))
-            })
-            .collect();
-        kept.sort();
-        kept.into_iter().map(|(_, path)| path).collect()
+        let ended = self.kept.iter().filter(|id| !live.contains_key(*id));
+        let kept = ended.map(|id| self.directory.join(id.as_str()));
+        kept.filter(|path| path.exists()).collect()
     }
 
-    /// Removes the oldest copies beyond [`KEPT_MAX`].
+    /// Removes the oldest copies beyond [`KEPT_MAX`]. Who is starting has none that was kept.
     pub(super) fn drop_old<T>(&self, live: &BTreeMap<SessionId, T>) -> Result<(), Failed> {
-        let drop_old = || -> anyhow::Result<()> {
-            let mut copies = Vec::new();
-            for entry in std::fs::read_dir(&self.directory)? {
-                let entry = entry?;
-                let id = entry
-                    .file_name()
-                    .to_str()
-                    .and_then(|name| SessionId::parse(name).ok());
-                if id.is_some_and(|id| !live.contains_key(&id)) {
-                    copies.push((entry.metadata()?.modified()?, entry.path()));
-                }
-            }
-            copies.sort();
-            for (_, path) in copies.iter().take(copies.len().saturating_sub(KEPT_MAX)) {
-                self.removals.now(path, &aside(path))?;
-            }
-            Ok(())
-        };
-        drop_old().map_err(|e| Failed::internal(&format!("old workspace copies: {e:#}")))
+        let kept = self.kept(live);
+        let old = kept.iter().take(kept.len().saturating_sub(KEPT_MAX));
+        for path in old {
+            let removed = self.removals.now(path, &aside(path));
+            removed.map_err(|e| Failed::internal(&format!("old workspace copies: {e:#}")))?;
+        }
+        Ok(())
     }
 }
 
@@ -349,28 +329,34 @@ fn merge_below(from: BorrowedFd<'_>, to: BorrowedFd<'_>, depth: usize) -> anyhow
     Ok(())
 }
 
-/// Gives a tree to one user, links themselves included, and takes what special files it holds.
+/// Gives a tree to one user, links themselves included, and takes what special files it holds. One
+/// descriptor for each level is open.
 fn give_to(directory: BorrowedFd<'_>, owner: u32) -> anyhow::Result<()> {
-    let mut waiting = vec![directory.try_clone_to_owned()?];
+    give_below(directory, owner, 0)
+}
+
+fn give_below(directory: BorrowedFd<'_>, owner: u32, depth: usize) -> anyhow::Result<()> {
+    ensure!(depth <= DEPTH_MAX, "more than {DEPTH_MAX} directories deep");
     let (uid, gid) = (Some(Uid::from_raw(owner)), Some(Gid::from_raw(owner)));
-    while let Some(directory) = waiting.pop() {
-        for entry in Dir::read_from(&directory)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            if name == c"." || name == c".." {
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name == c"." || name == c".." {
+            continue;
+        }
+        let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => {
+                let below = open_at(directory, name)?;
+                give_below(below.as_fd(), owner, depth + 1)?;
+            }
+            FileType::RegularFile | FileType::Symlink => {}
+            _ => {
+                rustix::fs::unlinkat(directory, name, AtFlags::empty())?;
                 continue;
             }
-            let stat = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
-            match FileType::from_raw_mode(stat.st_mode) {
-                FileType::Directory => waiting.push(open_at(directory.as_fd(), name)?),
-                FileType::RegularFile | FileType::Symlink => {}
-                _ => {
-                    rustix::fs::unlinkat(&directory, name, AtFlags::empty())?;
-                    continue;
-                }
-            }
-            rustix::fs::chownat(&directory, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?;
         }
+        rustix::fs::chownat(directory, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?;
     }
     Ok(())
 }

@@ -16,6 +16,8 @@ pub(crate) enum PorterJob {
         bytes_max: u64,
         /// Only these files; nothing means all.
         only: Option<Vec<String>>,
+        /// Places of which only that they are there is copied.
+        hide: Vec<String>,
     },
     /// Copy the first directory, which a session had, into the second, searching and hiding on the
     /// way; once this is answered it is on the disk.
@@ -74,7 +76,7 @@ pub(crate) enum PorterJob {
 pub(crate) struct SyncRules {
     /// What to look for in what goes in.
     pub(crate) fingerprints: Vec<torno_notary_protocol::desk::Fingerprint>,
-    /// Bytes that the copy may have.
+    /// Bytes that the copy may have, and as many again the person's directory.
     pub(crate) bytes_max: u64,
     /// What programs may write, and what is hidden.
     pub(crate) files: torno_policy::grant::FileRules,

@@ -173,6 +173,13 @@ const RUNS_ON_HOST: &[&str] = &[
     "GEMINI.md",
     "opencode.json",
     "lefthook.yml",
+    "lefthook.yaml",
+    "lefthook.toml",
+    "lefthook.json",
+    "opencode.jsonc",
+    "CLAUDE.local.md",
+    "azure-pipelines.yaml",
+    "bitbucket-pipelines.yaml",
     "bitbucket-pipelines.yml",
     ".travis.yml",
     "azure-pipelines.yml",
@@ -211,8 +218,42 @@ const RUNS_ON_HOST: &[&str] = &[
     "rust-toolchain",
 ];
 
+/// Whether some file system takes a name for another one: it folds the letters of all alphabets (APFS,
+/// HFS+, NTFS, ext4 with casefold), leaves out what is not seen, a dot or a space at the end, or
+/// gives short names and streams (VFAT, NTFS).
+fn may_be_another(name: &str) -> bool {
+    let folds = |c: char| {
+        let compatible = COMPATIBLE.iter().any(|range| range.contains(&c));
+        let is_letter = c.is_alphanumeric() || ('\u{300}'..='\u{36f}').contains(&c);
+        !c.is_ascii()
+            && (!is_letter
+                || compatible
+                || c.to_lowercase()
+                    .chain(c.to_uppercase())
+                    .any(|c| c.is_ascii()))
+    };
+    name.ends_with(['.', ' ']) || name.contains(['~', ':', '\\']) || name.chars().any(folds)
+}
+
+/// Blocks of the Unicode standard whose letters and digits may be folded to ASCII's (UAX #15, NFKC).
+const COMPATIBLE: &[std::ops::RangeInclusive<char>] = &[
+    '\u{aa}'..='\u{ba}',
+    '\u{2b0}'..='\u{2ff}',
+    '\u{1d2c}'..='\u{1dbf}',
+    '\u{2070}'..='\u{218f}',
+    '\u{2460}'..='\u{24ff}',
+    '\u{3200}'..='\u{33ff}',
+    '\u{fb00}'..='\u{fb4f}',
+    '\u{fe00}'..='\u{ffef}',
+    '\u{1d400}'..='\u{1d7ff}',
+    '\u{1f100}'..='\u{1f1ff}',
+];
+
 /// Whether a path is one of those, at any depth and in any case of letters.
 pub(super) fn runs_on_host(path: &str) -> bool {
+    if path.split('/').any(may_be_another) {
+        return true;
+    }
     let path = path.to_ascii_lowercase();
     // Hidden files are configuration of some program; the two names make a directory a repository.
     let hidden = path.split('/').any(|part| part.starts_with('.'));
@@ -249,6 +290,15 @@ mod tests {
             ".dir-locals.el",
             "bare/config",
             "bare/HEAD",
+            "\u{200c}.git/hooks/x",
+            "AGENT\u{17f}.md",
+            "GIT~1/hooks/x",
+            "torno.toml.",
+            "Jenkinsfile ",
+            "\u{ff27}emini.md",
+            "CLAUDE.md::$DATA",
+            "\u{212a}ube.yml",
+            "lefthook.yaml",
         ] {
             assert!(runs_on_host(path), "{path}");
         }
@@ -257,6 +307,10 @@ mod tests {
             "git/config.rs",
             "my.envrc.md",
             "docs/torno.toml.md",
+            "docs/Übersicht.md",
+            "docs/e\u{301}te.md",
+            "資料/読む.txt",
+            "лес.txt",
         ] {
             assert!(!runs_on_host(path), "{path}");
         }

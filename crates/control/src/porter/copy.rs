@@ -3,12 +3,14 @@
 //! never followed (what they point to inside the sandbox is the sandbox's); special files are left
 //! out.
 
+use super::place::FRESH_FILE;
+use super::protected::{Hidden, is_hidden};
 use super::tree::{self, Entry};
 use crate::front_door::search::Searcher;
 use crate::front_door::shape::{self, CONTENT_BYTES_MAX, Shape};
 use crate::orders::{Baseline, BaselineEntry, PorterReply};
 use anyhow::{Context, ensure};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::Mode;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::os::fd::OwnedFd;
@@ -21,6 +23,9 @@ pub(super) struct Rules {
     /// Only these files, all that lies below `dir/**`, and the directories above; nothing means
     /// everything.
     pub(super) only: Option<Vec<String>>,
+    /// Places that are there and empty. What lies in one never enters: a mount on it would follow
+    /// its directory through a rename, and no rule is true of the name that it has then.
+    pub(super) hide: Vec<String>,
     /// What bounds the bytes, for who must change it.
     pub(super) limit: &'static str,
 }
@@ -154,6 +159,13 @@ pub(super) fn copy_in(
         if found.vault_value.is_some() || !rules.wants(path) {
             return Ok(());
         }
+        match (is_hidden(path, &rules.hide), &entry) {
+            (None, _) | (Some(Hidden::Place), Entry::Directory) => {}
+            (Some(Hidden::Place), Entry::File { .. }) => {
+                return make_empty(path, target, &mut found);
+            }
+            _ => return Ok(()),
+        }
         let content = match &entry {
             Entry::File { bytes, .. } => *bytes,
             Entry::Directory | Entry::Link(_) | Entry::Special => 0,
@@ -235,6 +247,20 @@ pub(super) fn admit(
     })
 }
 
+/// That a hidden file is there may be seen.
+fn make_empty(path: &str, target: &OwnedFd, found: &mut Found) -> anyhow::Result<()> {
+    let mode = Mode::from_raw_mode(0o600);
+    let made = rustix::fs::openat(target, path, FRESH_FILE, mode);
+    made.with_context(|| format!("can't hide `{path}`"))?;
+    let entry = BaselineEntry {
+        digest: tree::text_digest(""),
+        executable: false,
+        link: false,
+    };
+    found.keep(path, entry);
+    Ok(())
+}
+
 fn copy_file(
     path: &str,
     mut file: File,
@@ -246,8 +272,7 @@ fn copy_file(
     // No set-user-id bit, and nobody but the owner: the sandbox has one user.
     let executable = mode & 0o100 != 0;
     let mode = Mode::from_raw_mode(if executable { 0o700 } else { 0o600 });
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let opened = rustix::fs::openat(target, path, flags, mode).with_context(about)?;
+    let opened = rustix::fs::openat(target, path, FRESH_FILE, mode).with_context(about)?;
     let mut copy = File::from(opened);
     let mut digest = None;
     if let Some(clean) = without_userinfo(path, &mut file, found)? {

@@ -88,6 +88,21 @@ pub(super) fn entry(
     }
 }
 
+/// Whoever may read and write what is replaced may do so with what replaces it, and nobody else;
+/// whether it may be executed is said anew. Nothing is returned where there is no file.
+fn kept_mode((directory, name): (BorrowedFd<'_>, &str), wanted: Mode) -> Option<Mode> {
+    let before = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let is_file = FileType::from_raw_mode(before.st_mode) == FileType::RegularFile;
+    let kept = before.st_mode & 0o666;
+    // Who may read a program may execute it.
+    let executed = if wanted.contains(Mode::XUSR) {
+        (kept & 0o444) >> 2
+    } else {
+        0
+    };
+    is_file.then(|| Mode::from_raw_mode(kept | executed))
+}
+
 /// Puts it there and says what it is, unless something else than `expected` lies there: then that
 /// stays, and nothing is returned.
 pub(super) fn put(
@@ -96,7 +111,11 @@ pub(super) fn put(
     expected: Option<&BaselineEntry>,
 ) -> anyhow::Result<Option<BaselineEntry>> {
     let fresh = fresh_name()?;
-    let made = make((directory, &fresh), content);
+    let kept = match &content {
+        Content::File { mode, .. } => kept_mode((directory, name), *mode),
+        Content::Link(_) => None,
+    };
+    let made = make((directory, &fresh), content, kept);
     let put =
         made.and_then(|made| Ok(change((directory, name), &fresh, expected)?.then_some(made)));
     // What lay there before, or what was not wanted.
@@ -130,6 +149,7 @@ pub(super) fn take_away(
 fn make(
     (directory, fresh): (BorrowedFd<'_>, &str),
     content: Content<'_>,
+    kept: Option<Mode>,
 ) -> anyhow::Result<BaselineEntry> {
     let (from, mode, durable) = match content {
         Content::Link(to) => {
@@ -146,7 +166,14 @@ fn make(
             durable,
         } => (from, mode, durable),
     };
-    let made = rustix::fs::openat(directory, fresh, FRESH_FILE, mode)?;
+    // Nothing new is open to more than its directory is.
+    let around = Mode::from_raw_mode(rustix::fs::fstat(directory)?.st_mode);
+    let narrow = mode & (around | Mode::RUSR | Mode::WUSR | Mode::XUSR);
+    let made = rustix::fs::openat(directory, fresh, FRESH_FILE, narrow)?;
+    if let Some(kept) = kept {
+        // While it is ours: a mode is its owner's to change.
+        rustix::fs::fchmod(&made, kept)?;
+    }
     belongs_to(directory, made.as_fd())?;
     let mut to = File::from(made);
     let mut hash = Sha256::new();

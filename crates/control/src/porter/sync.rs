@@ -35,6 +35,10 @@ use std::os::unix::fs::MetadataExt;
 /// What a name and its inode take beside a file's content.
 const ENTRY_BYTES: u64 = 512;
 
+/// What goes out may make the person's directory this many times as large as the copy may be. All
+/// of it went into the copy once, so it is at most once that large before.
+const ORIGINAL_TIMES: u64 = 2;
+
 /// One round's descriptors.
 pub(super) struct Round {
     pub(super) original: OwnedFd,
@@ -66,9 +70,10 @@ impl Round {
 pub(super) fn round(round: Round, rules: &SyncRules) -> anyhow::Result<PorterReply> {
     let agreed = changes::read_baseline(round.agreed)?;
     let known = Known::read(round.known, rules.thorough);
-    let original = state::of(&round.original, &known.original, true);
+    let most = rules.bytes_max.saturating_mul(ORIGINAL_TIMES);
+    let original = state::of(&round.original, &known.original, (true, most));
     let (original, original_known) = original.context("the directory")?;
-    let copy = state::of(&round.copy, &known.copy, false);
+    let copy = state::of(&round.copy, &known.copy, (false, most));
     let (copy, copy_known) = copy.context("the sandbox's copy")?;
     let searcher = Searcher::new(&rules.fingerprints);
     let repositories = Repositories::changed_inside(&copy.entries, &agreed);
@@ -86,6 +91,7 @@ pub(super) fn round(round: Round, rules: &SyncRules) -> anyhow::Result<PorterRep
         searcher,
         rules,
         bytes: copy.bytes,
+        original_bytes: original.bytes,
         found: Found::default(),
         agreed: agreed.clone(),
         refused: Baseline::new(),
@@ -135,8 +141,9 @@ struct Work<'a> {
     copy: &'a State,
     searcher: Searcher<'a>,
     rules: &'a SyncRules,
-    /// Of the copy.
+    /// Of the copy, and of the person's directory.
     bytes: u64,
+    original_bytes: u64,
     found: Found,
     agreed: Baseline,
     /// What may not go in, as it is now.
@@ -288,23 +295,26 @@ impl Work<'_> {
 
     /// What the session wrote goes out.
     fn bring_out(&mut self, path: &str, three: &Three<'_>) -> anyhow::Result<bool> {
-        let mut file = open_beneath(self.copy_at, path)?;
+        let file = open_beneath(self.copy_at, path)?;
         let about = file.metadata()?;
         anyhow::ensure!(about.is_file(), "only regular files come back");
-        let mode = if about.mode() & 0o100 == 0 {
-            0o644
-        } else {
-            0o755
-        };
+        // By its length: a sparse file, and each name of one that has several, is whole out there.
+        let before = self.original.sizes.get(path).copied().unwrap_or_default();
+        let bytes = self.original_bytes.saturating_sub(before);
+        let bytes = bytes.saturating_add(about.len().saturating_add(ENTRY_BYTES));
+        let most = self.rules.bytes_max.saturating_mul(ORIGINAL_TIMES);
+        anyhow::ensure!(bytes <= most, "more than twice limits.disk");
         let content = Content::File {
-            from: &mut file,
-            mode: Mode::from_raw_mode(mode),
+            // Not what is written meanwhile.
+            from: &mut file.take(about.len()),
+            mode: Mode::from_raw_mode(0o644),
             durable: true,
         };
         let (directory, name) = parent(self.original_at, path)?;
         let put = place::put((directory.as_fd(), name), content, three.original)?;
         let is_put = put.is_some();
         if is_put {
+            self.original_bytes = bytes;
             self.agree(path, put);
         }
         Ok(is_put)

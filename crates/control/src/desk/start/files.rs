@@ -63,6 +63,7 @@ impl Attempt<'_> {
             fingerprints: fingerprints.to_vec(),
             bytes_max: self.begun.grant.sandbox.limits.disk_bytes,
             only,
+            hide: self.begun.grant.sandbox.files.hide.clone(),
         };
         let give = [source.as_fd(), target.as_fd(), baseline.as_fd()];
         hidden(porters::run(self.desk, self.session, self.caller, &job, &give).await)

@@ -2,6 +2,7 @@
 //! Tests of the way in.
 
 use super::*;
+use rustix::fs::OFlags;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
@@ -36,6 +37,7 @@ fn copy(place: &Place, fingerprints: Vec<Fingerprint>) -> anyhow::Result<PorterR
         fingerprints,
         bytes_max: 1 << 20,
         only: None,
+        hide: vec!["private/**".into(), "key.txt".into()],
         limit: "limits.disk",
     };
     copy_in(
@@ -145,6 +147,7 @@ fn a_vault_value_anywhere_in_the_tree_stops_the_copy_with_its_place() {
             fingerprints: vec![fingerprint(value)],
             bytes_max: 4 << 20,
             only: None,
+            hide: Vec::new(),
             limit: "limits.disk",
         };
         let baseline = Some(File::create(&place.baseline).unwrap().into());
@@ -191,6 +194,7 @@ fn only_the_listed_files_enter_an_install_phase() {
         fingerprints: Vec::new(),
         bytes_max: 1 << 20,
         only: Some(vec!["a/b/requirements.txt".to_owned(), "src/**".to_owned()]),
+        hide: Vec::new(),
         limit: "limits.disk",
     };
     let baseline = Some(File::create(&place.baseline).unwrap().into());
@@ -240,4 +244,30 @@ fn what_is_told_of_a_tree_fits_a_reply_and_counts_the_rest() {
     }
     let written = serde_json::to_vec(&listed.told(|rest| rest)).unwrap();
     assert!(written.len() < 2 * LISTED_BYTES_MAX, "{}", written.len());
+}
+
+#[test]
+fn what_is_hidden_never_enters_the_copy() {
+    let place = place();
+    for path in ["private/deep", "src"] {
+        std::fs::create_dir_all(place.source.join(path)).unwrap();
+    }
+    for path in ["private/a", "private/deep/b", "key.txt", "src/c"] {
+        std::fs::write(place.source.join(path), "content").unwrap();
+    }
+    copy(&place, Vec::new()).unwrap();
+    let read = |path: &str| std::fs::read_to_string(place.target.join(path)).ok();
+    assert_eq!(read("key.txt").as_deref(), Some(""));
+    assert_eq!(read("src/c").as_deref(), Some("content"));
+    assert_eq!(
+        std::fs::read_dir(place.target.join("private"))
+            .unwrap()
+            .count(),
+        0
+    );
+    // It is no difference that anybody made.
+    let baseline = File::open(&place.baseline).unwrap().into();
+    let baseline = crate::porter::changes::read_baseline(baseline).unwrap();
+    let changes = crate::porter::changes::of(&open(&place.target), &baseline).unwrap();
+    assert_eq!(changes, []);
 }

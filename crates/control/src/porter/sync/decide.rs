@@ -90,12 +90,14 @@ fn goes_in(path: &str, files: &FileRules, repositories: &Repositories) -> bool {
     !is_held && !is_place
 }
 
-/// What `apply` writes without asking; nothing is deleted, and no link comes out.
+/// What `apply` writes without asking, unless a host may run it as it is: git's `core.hooksPath`
+/// makes any directory one of hooks. Nothing is deleted, and no link comes out.
 fn goes_out(path: &str, three: &Three<'_>) -> bool {
-    let is_file = |entry: Option<&BaselineEntry>| entry.is_none_or(|entry| !entry.link);
+    let is_text =
+        |entry: Option<&BaselineEntry>| entry.is_none_or(|entry| !entry.link && !entry.executable);
     three.copy.is_some()
-        && is_file(three.copy)
-        && is_file(three.agreed)
+        && is_text(three.copy)
+        && is_text(three.agreed)
         && repository_of(path).is_none()
         && !runs_on_host(path)
         && shown(path) == path

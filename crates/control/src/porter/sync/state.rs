@@ -12,11 +12,12 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 
-/// LIMIT: of what is known of a million files.
-const KNOWN_BYTES_MAX: u64 = 1 << 30;
+/// LIMIT: of what is known, which is held in the host's memory for as long as the session lives:
+/// half a million files of common names. Of more nothing is known, and each round reads them all.
+const KNOWN_BYTES_MAX: u64 = 128 << 20;
 /// How long ago a change must be to be told from the next one: file systems stamp by the second at
 /// worst.
 const SETTLED_SECONDS: i64 = 3;
@@ -54,8 +55,36 @@ impl Known {
     }
 
     pub(super) fn write(&self, file: OwnedFd) -> anyhow::Result<()> {
-        let writer = std::io::BufWriter::new(File::from(file));
-        serde_json::to_writer(writer, self).context("what is known of files")
+        let file = File::from(file);
+        let mut bounded = Bounded {
+            file: std::io::BufWriter::new(&file),
+            left: KNOWN_BYTES_MAX,
+        };
+        if serde_json::to_writer(&mut bounded, self).is_ok() && bounded.file.flush().is_ok() {
+            return Ok(());
+        }
+        drop(bounded);
+        rustix::fs::ftruncate(&file, 0).context("what is known of files")
+    }
+}
+
+/// Writes no more than it may.
+struct Bounded<'a> {
+    file: std::io::BufWriter<&'a File>,
+    left: u64,
+}
+
+impl Write for Bounded<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let count = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        let left = self.left.checked_sub(count);
+        self.left = left.ok_or(std::io::ErrorKind::FileTooLarge)?;
+        self.file.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
     }
 }
 
@@ -73,7 +102,7 @@ pub(super) struct State {
 pub(super) fn of(
     directory: &OwnedFd,
     known: &Stamps,
-    is_persons: bool,
+    (is_persons, most): (bool, u64),
 ) -> anyhow::Result<(State, Stamps)> {
     let began = clock_gettime(ClockId::Realtime).tv_sec;
     let (mut state, mut stamps) = (State::default(), Stamps::new());
@@ -103,7 +132,10 @@ pub(super) fn of(
                 let entry = match before {
                     Some((_, entry)) => entry.clone(),
                     None => {
-                        let digest = if is_persons {
+                        let digest = if bytes > most {
+                            // It may go nowhere, and a sparse file has no end of its own.
+                            format!("{bytes} bytes, {:?}", look.modified)
+                        } else if is_persons {
                             digest_inside(path, &mut file)?
                         } else {
                             tree::digest(&mut file).with_context(|| format!("`{path}`"))?

@@ -212,6 +212,40 @@ fn rules_and_limits_hold_in_every_round() {
     assert_eq!(sides.counts(), (0, 0, 3));
     assert!(!sides.copy.join("large").exists() && !sides.copy.join("secret/k").exists());
     assert!(!sides.original.join("secret/l").exists());
+    // Of what the session makes, a sparse file by its length and each name of a file count.
+    File::create(sides.copy.join("sparse"))
+        .unwrap()
+        .set_len(1 << 40)
+        .unwrap();
+    Sides::write(&sides.copy, "one", &"x".repeat(600 << 10));
+    for name in ["two", "three", "four"] {
+        fs::hard_link(sides.copy.join("one"), sides.copy.join(name)).unwrap();
+    }
+    fs::remove_file(sides.original.join("large")).unwrap();
+    let (_, outward, held) = sides.counts();
+    assert_eq!((outward, held), (3, 4), "2 MiB and no more");
+}
+
+#[test]
+fn what_comes_out_is_open_to_whom_what_it_replaces_was() {
+    use std::os::unix::fs::PermissionsExt;
+    let mut sides = Sides::new();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let set = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set(&sides.original.join("a"), 0o600);
+    set(&sides.original.join("d"), 0o700);
+    Sides::write(&sides.copy, "a", "two");
+    Sides::write(&sides.copy, "d/new", "two");
+    assert_eq!(sides.counts(), (0, 2, 0));
+    assert_eq!(mode(&sides.original.join("a")), 0o600);
+    assert_eq!(mode(&sides.original.join("d/new")), 0o600);
+    // What may be executed waits for a person, be it old or new.
+    set(&sides.copy.join("a"), 0o700);
+    Sides::write(&sides.copy, "run", "#!/bin/sh");
+    set(&sides.copy.join("run"), 0o755);
+    assert_eq!(sides.counts(), (0, 0, 2));
 }
 
 #[test]
