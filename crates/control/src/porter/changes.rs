@@ -218,9 +218,9 @@ const RUNS_ON_HOST: &[&str] = &[
     "rust-toolchain",
 ];
 
-/// Whether some file system takes a name for another one: it folds the letters of all alphabets (APFS,
-/// HFS+, NTFS, ext4 with casefold), leaves out what is not seen, a dot or a space at the end, or
-/// gives short names and streams (VFAT, NTFS).
+/// Whether some file system takes a name for another one: it folds the letters of all alphabets
+/// (APFS, HFS+, NTFS, ext4 with casefold), leaves out what is not seen, a dot or a space at the
+/// end, or gives short names and streams (VFAT, NTFS).
 fn may_be_another(name: &str) -> bool {
     let folds = |c: char| {
         let compatible = COMPATIBLE.iter().any(|range| range.contains(&c));
@@ -232,10 +232,12 @@ fn may_be_another(name: &str) -> bool {
                     .chain(c.to_uppercase())
                     .any(|c| c.is_ascii()))
     };
-    name.ends_with(['.', ' ']) || name.contains(['~', ':', '\\']) || name.chars().any(folds)
+    let is_odd = name.ends_with(['.', ' ']) || name.contains(['~', ':', '\\']);
+    is_odd || name.chars().any(folds)
 }
 
-/// Blocks of the Unicode standard whose letters and digits may be folded to ASCII's (UAX #15, NFKC).
+/// Blocks of the Unicode standard whose letters and digits may be folded to ASCII's (UAX #15,
+/// NFKC).
 const COMPATIBLE: &[std::ops::RangeInclusive<char>] = &[
     '\u{aa}'..='\u{ba}',
     '\u{2b0}'..='\u{2ff}',
