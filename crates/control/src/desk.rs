@@ -192,7 +192,7 @@ impl Desk {
                         row.is_frozen
                     });
                     if frozen == Some(true)
-                        && let Err(error) = sync::still(&self, id).await
+                        && let Err(error) = sync::still(self, id).await
                     {
                         tracing::error!("workspace of {id}: {error:#}");
                     }

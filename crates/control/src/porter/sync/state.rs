@@ -3,6 +3,7 @@
 //! kernel's and nobody sets it (inode(7)). One that changed within the grain of that time is read,
 //! and a thorough look reads everything, since a mapped file may change without one.
 
+use super::super::place;
 use super::super::tree::{self, Entry};
 use super::digest_inside;
 use crate::orders::{Baseline, BaselineEntry};
@@ -107,6 +108,9 @@ pub(super) fn of(
     let began = clock_gettime(ClockId::Realtime).tv_sec;
     let (mut state, mut stamps) = (State::default(), Stamps::new());
     tree::walk(directory, &mut |path, entry| {
+        if place::is_left(path) {
+            return Ok(());
+        }
         let (now, bytes) = match entry {
             Entry::Directory => {
                 state.directories.insert(path.to_owned());

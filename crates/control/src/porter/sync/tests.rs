@@ -117,6 +117,9 @@ fn what_one_side_changed_the_other_has_after_a_round() {
         assert_eq!(read(at, "made/inside").as_deref(), Some("y"));
     }
     assert_eq!(sides.counts(), (0, 0, 0), "and then there is peace");
+    // What a killed porter left is nobody's change.
+    Sides::write(&sides.original, "d/.torno-0123456789abcdef", "x");
+    assert_eq!(sides.counts(), (0, 0, 0));
     // What the person removes goes, with the directories that went too.
     fs::remove_dir_all(sides.original.join("new")).unwrap();
     assert_eq!(sides.counts(), (1, 0, 0));
