@@ -265,14 +265,23 @@ fn belongs_to(directory: BorrowedFd<'_>, made: BorrowedFd<'_>) -> anyhow::Result
     Ok(())
 }
 
+/// How a name begins that nobody has.
+const FRESH: &str = ".torno-";
+
 /// A name that nobody has.
 fn fresh_name() -> anyhow::Result<String> {
     let mut random = [0_u8; 8];
     getrandom::fill(&mut random)?;
-    Ok(format!(
-        ".torno-{}",
-        data_encoding::HEXLOWER.encode(&random)
-    ))
+    let random = data_encoding::HEXLOWER.encode(&random);
+    Ok(format!("{FRESH}{random}"))
+}
+
+/// Whether a path is what a porter that was killed has left beside a place: nobody's change, and
+/// perhaps somebody's last word, so it stays where it is.
+pub(super) fn is_left(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let random = name.strip_prefix(FRESH).unwrap_or_default();
+    random.len() == 16 && random.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 #[cfg(test)]
