@@ -51,7 +51,8 @@ pub(super) fn parent<'p>(target: &OwnedFd, path: &'p str) -> anyhow::Result<(Own
 const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
-const BENEATH: ResolveFlags = ResolveFlags::BENEATH
+/// Never out of the directory, and through no link on the way.
+pub(super) const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS);
 

@@ -17,18 +17,19 @@ mod state;
 use super::changes;
 use super::copy::{self, Found};
 use super::diff::open_beneath;
-use super::place::{self, Content, parent};
+use super::place::{self, BENEATH, Content, parent};
 use super::tree;
 use crate::front_door::search::Searcher;
 use crate::orders::{Baseline, BaselineEntry, PorterReply, SyncRules};
 use crate::role_channel::exactly;
 use anyhow::Context;
 use decide::{Repositories, Step, Three};
-use rustix::fs::{AtFlags, Mode};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use state::{Known, State};
 use std::collections::BTreeSet;
+use std::ffi::CString;
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{BufWriter, Read, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
@@ -117,7 +118,9 @@ pub(super) fn round(round: Round, rules: &SyncRules) -> anyhow::Result<PorterRep
         refused: work.refused,
     };
     next.write(round.known_next)?;
-    serde_json::to_writer(&mut File::from(round.agreed_next), &work.agreed).context("baseline")?;
+    let mut agreed_next = BufWriter::new(File::from(round.agreed_next));
+    serde_json::to_writer(&mut agreed_next, &work.agreed).context("baseline")?;
+    agreed_next.flush().context("baseline")?;
     let Counts {
         inward,
         outward,
@@ -200,7 +203,7 @@ impl Work<'_> {
     /// The person's file goes in, unless the front door keeps it out.
     fn bring_in(&mut self, path: &str, three: &Three<'_>) -> anyhow::Result<bool> {
         if three.original.is_some_and(|entry| entry.link) {
-            let to = rustix::fs::readlinkat(self.original_at, path, Vec::new())?;
+            let to = link_beneath(self.original_at, path)?;
             let to = to.into_string().map_err(|_| anyhow::anyhow!("no UTF-8"))?;
             return self.put_inside(path, Content::Link(&to), three);
         }
@@ -319,6 +322,13 @@ impl Work<'_> {
         }
         Ok(is_put)
     }
+}
+
+/// What a link says, beneath the directory and through no other link (openat2(2)).
+fn link_beneath(directory: &OwnedFd, path: &str) -> rustix::io::Result<CString> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let link = rustix::fs::openat2(directory, path, flags, Mode::empty(), BENEATH)?;
+    rustix::fs::readlinkat(&link, "", Vec::new())
 }
 
 /// What a file of the person's says to the sandbox.
