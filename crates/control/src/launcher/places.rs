@@ -370,6 +370,22 @@ mod tests {
     }
 
     #[test]
+    fn copies_go_in_the_order_of_their_sessions_ends_and_a_start_loses_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut places = Places::new(dir.path().to_owned(), true).unwrap();
+        let id = |number: usize| SessionId::parse(&format!("s{number}")).unwrap();
+        let ended = KEPT_MAX + 1;
+        // The first to begin is the last to end; one more is still starting, and is the oldest.
+        for number in (0..=ended).rev() {
+            places.prepare(&id(number), Phase::Locked, own()).unwrap();
+        }
+        (0..ended).for_each(|number| places.keep(&id(number)));
+        places.drop_old(&BTreeMap::<SessionId, ()>::new()).unwrap();
+        let gone = (0..=ended).filter(|number| places.open(&id(*number), Phase::Locked).is_err());
+        assert_eq!(gone.collect::<Vec<_>>(), [0]);
+    }
+
+    #[test]
     fn new_files_cross_the_workspaces_own_stay_and_links_lead_nowhere() {
         let dir = tempfile::tempdir().unwrap();
         let places = Places::new(dir.path().to_owned(), true).unwrap();
